@@ -1,0 +1,14 @@
+// Package migrations brings Lockstep's schema into a database and tells what
+// state it is in.
+//
+// The schema is made by the numbered files in sql/, applied in order. All that
+// are pending go into one transaction, so a database holds a version or the
+// one before, never half of one. Any number of processes may call [Up] at once:
+// one applies, the others wait for it and go on. A lock that running work holds
+// is waited for briefly and again a little later, so that nothing ever queues up
+// behind a waiting migration.
+//
+// In the files, @schema@ stands for the schema's name as a quoted identifier and
+// @schema_literal@ for the name as a quoted string; everything in them is
+// qualified.
+package migrations
