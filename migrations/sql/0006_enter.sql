@@ -1,0 +1,125 @@
+-- How a job enters: triggers, so that a plain INSERT or COPY does the same as
+-- enqueue().
+--
+-- A keyed job enters its lane as its transaction commits, under the lane's
+-- entry lock: the order in which the lock is had is the order of the lane, and
+-- since it is held to the end of the commit, it is the order of the commits.
+
+-- job_enter (before each row) sets a job's stage. It takes no lock: the user's
+-- transaction may stay open for long.
+create function @schema@.job_enter() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $lockstep$
+declare
+  note constant text := @schema@.setting('entering');
+  xid  constant text := pg_current_xact_id()::text;
+  said constant text := coalesce(current_setting(note, true), '');
+begin
+  if new.run_at > clock_timestamp() then
+    new.stage := 's';
+    return new;
+  end if;
+  new.stage := 'e';
+  -- '1' one job to place, 'many', 'done' placed; '+' it is not the first round.
+  perform set_config(note, xid || case said
+    when xid || ':1'     then ':many'
+    when xid || ':many'  then ':many'
+    when xid || ':done'  then ':1+'
+    when xid || ':1+'    then ':many+'
+    when xid || ':many+' then ':many+'
+    else ':1' end, true);
+  return new;
+end $lockstep$;
+
+-- job_place (deferred, for each row that entered): the first firing places the
+-- whole transaction, the others find that done.
+create function @schema@.job_place() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $lockstep$
+declare
+  said constant text := current_setting(@schema@.setting('entering'), true);
+begin
+  if said is distinct from pg_current_xact_id()::text || ':done' then
+    perform @schema@.place_entered(said, new.id);
+  end if;
+  return null;
+end $lockstep$;
+
+-- place_entered places what this transaction entered: the one job, if the note
+-- says that there is just one, else all that is found. A note that is not this
+-- transaction's, or makes no sense, is not believed.
+create function @schema@.place_entered(said text, entered bigint) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $lockstep$
+declare
+  xid   constant text := pg_current_xact_id()::text;
+  state constant text := coalesce(substring(said from '^' || xid || ':(.*)$'), '?');
+  ids   bigint[];
+begin
+  if state in ('1', '1+') then
+    ids := array(select j.id from @schema@.job j where j.id = entered and j.stage = 'e');
+  else
+    ids := array(select j.id from @schema@.job j
+                 where j.stage = 'e' and j.enqueued_xid = pg_current_xact_id() order by j.id);
+  end if;
+  if ids <> '{}' then
+    perform @schema@.place(ids, right(state, 1) <> '+');
+    perform set_config(@schema@.setting('entering'), xid || ':done', true);
+  elsif (select c.relforcerowsecurity from pg_class c join pg_namespace n on n.oid = c.relnamespace
+         where c.relname = 'job' and n.nspname = @schema_literal@) then
+    perform @schema@.raise_hidden();
+  end if;
+end $lockstep$;
+
+create function @schema@.raise_hidden() returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $lockstep$
+begin
+  raise exception using errcode = 'LS007',
+    message = 'a job trigger can''t see the rows of its own transaction',
+    hint = 'row-level security is forced on the job table; use: alter table … no force row level security';
+end $lockstep$;
+
+-- job_signal (after each statement) tells of keyless and scheduled jobs; keyed
+-- ones are told of by their placing.
+create function @schema@.job_signal() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $lockstep$
+declare
+  fresh record;
+begin
+  for fresh in
+    select i.queue, min(i.turn) filter (where i.stage = 'r') as turn, min(i.run_at) filter (where i.stage = 's') as due
+    from inserted i where i.stage in ('r', 's') group by i.queue
+  loop
+    if fresh.turn is not null then
+      perform @schema@.signal('r', fresh.queue, fresh.turn);
+    end if;
+    if fresh.due is not null then
+      perform @schema@.signal('d', fresh.queue, (extract(epoch from fresh.due) * 1000)::bigint);
+    end if;
+  end loop;
+  return null;
+end $lockstep$;
+
+create trigger job_enter before insert on @schema@.job for each row
+  when (new.ordering_key is not null or new.run_at > pg_catalog.clock_timestamp())
+  execute function @schema@.job_enter();
+
+create constraint trigger job_place after insert on @schema@.job
+  deferrable initially deferred for each row
+  when (new.stage = 'e')
+  execute function @schema@.job_place();
+
+create trigger job_signal after insert on @schema@.job
+  referencing new table as inserted for each statement
+  execute function @schema@.job_signal();

@@ -1,0 +1,153 @@
+-- Placing jobs in their lanes, under the lanes' entry locks.
+
+-- place takes the entry locks of the jobs' lanes, then places the jobs, which
+-- this transaction inserted, in the order of the array.
+create function @schema@.place(ids bigint[], first_round boolean) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $lockstep$
+declare
+  queues  text[];
+  tenants text[];
+  keys    text[];
+begin
+  select array_agg(l.queue), array_agg(l.tenant), array_agg(l.ordering_key) into queues, tenants, keys
+    from (select distinct j.queue, j.tenant, j.ordering_key from @schema@.job j where j.id = any (ids)) l;
+  perform @schema@.lock_lanes(queues, tenants, keys, first_round);
+  if current_setting('transaction_isolation') in ('read committed', 'read uncommitted') then
+    perform @schema@.promote_headless(queues, tenants, keys);
+    perform @schema@.place_locked(ids);
+  else
+    perform @schema@.place_behind(ids);
+  end if;
+end $lockstep$;
+
+-- place_locked puts jobs into lanes whose entry locks are held. A lane's first
+-- job becomes its head if nobody is there: no head, and nobody waiting. No job
+-- ever becomes head while an earlier one waits.
+create function @schema@.place_locked(ids bigint[]) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $lockstep$
+declare
+  stages "char"[];
+  turns  bigint[];
+  n      bigint;
+begin
+  select array_agg(case when r.nth = 1
+        and not exists (select 1 from @schema@.job h where h.queue = r.queue and h.tenant = r.tenant
+                          and h.ordering_key = r.ordering_key and h.stage in ('r', 'b'))
+        and not exists (select 1 from @schema@.job w where w.queue = r.queue and w.tenant = r.tenant
+                          and w.ordering_key = r.ordering_key and w.stage = 'w')
+      then 'r'::"char" else 'w'::"char" end order by r.n)
+    into stages
+    from (select u.n, j.queue, j.tenant, j.ordering_key,
+                 row_number() over (partition by j.queue, j.tenant, j.ordering_key order by u.n) as nth
+            from unnest(ids) with ordinality u(id, n) join @schema@.job j on j.id = u.id) r;
+  turns := array(select @schema@.next_turn() from generate_series(1, cardinality(ids)));
+  update @schema@.job j set stage = u.stage, turn = u.turn, lane_turn = u.turn
+    from unnest(ids, stages, turns) u(id, stage, turn) where j.id = u.id;
+  get diagnostics n = row_count;
+  if n < cardinality(ids) then
+    perform @schema@.raise_hidden();
+  end if;
+  perform @schema@.tell_ready(ids);
+end $lockstep$;
+
+-- place_behind is for a transaction whose snapshot is older than its locks
+-- (REPEATABLE READ, SERIALIZABLE): it can't tell who is in the lane, so its
+-- jobs wait, and somebody who can is asked to look.
+create function @schema@.place_behind(ids bigint[]) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $lockstep$
+declare
+  turns constant bigint[] := array(select @schema@.next_turn() from generate_series(1, cardinality(ids)));
+  n bigint;
+begin
+  update @schema@.job j set stage = 'w', turn = u.turn, lane_turn = u.turn
+    from unnest(ids, turns) u(id, turn) where j.id = u.id;
+  get diagnostics n = row_count;
+  if n < cardinality(ids) then
+    perform @schema@.raise_hidden();
+  end if;
+  perform @schema@.signal('w', q.queue, 0)
+    from (select distinct j.queue from @schema@.job j where j.id = any (ids)) q;
+end $lockstep$;
+
+-- promote_headless gives lanes that have waiting jobs but no head the first of
+-- them. The caller holds the lanes' entry locks. A first job that somebody
+-- else holds is left alone, and so is its lane, until the sweep. Answers how
+-- many lanes got a head.
+create function @schema@.promote_headless(queues text[], tenants text[], keys text[]) returns integer
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $lockstep$
+declare
+  firsts bigint[];
+begin
+  firsts := array(
+    select w.id
+      from unnest(queues, tenants, keys) l(queue, tenant, key)
+      cross join lateral (
+        select j.id from @schema@.job j
+         where j.queue = l.queue and j.tenant = l.tenant and j.ordering_key = l.key and j.stage = 'w'
+         order by j.lane_turn limit 1) w
+     where not exists (select 1 from @schema@.job h where h.queue = l.queue and h.tenant = l.tenant
+                         and h.ordering_key = l.key and h.stage in ('r', 'b')));
+  if firsts = '{}' then
+    return 0;
+  end if;
+  firsts := array(select j.id from @schema@.job j where j.id = any (firsts) and j.stage = 'w' for update skip locked);
+  perform @schema@.promote(firsts);
+  perform @schema@.tell_ready(firsts);
+  return cardinality(firsts);
+end $lockstep$;
+
+-- promote makes waiting jobs, whose rows the caller has locked, the heads of
+-- their lanes. A fresh turn puts them at the end of the ready line: lanes take
+-- turns. Whoever promotes also tells.
+create function @schema@.promote(ids bigint[]) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $lockstep$
+begin
+  update @schema@.job j set stage = 'r', turn = @schema@.next_turn() where j.id = any (ids);
+end $lockstep$;
+
+-- tell_ready signals jobs that this transaction made runnable.
+create function @schema@.tell_ready(ids bigint[]) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $lockstep$
+declare
+  ready record;
+begin
+  for ready in
+    select j.queue, min(j.turn) as turn from @schema@.job j where j.id = any (ids) and j.stage = 'r' group by j.queue
+  loop
+    perform @schema@.signal('r', ready.queue, ready.turn);
+  end loop;
+end $lockstep$;

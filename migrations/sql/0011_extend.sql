@@ -1,0 +1,32 @@
+-- extend makes leases end a lease from now. One answer per id: extended ·
+-- cancelled (extended too, but a cancel was asked for) · busy (the row is
+-- locked for a moment: try again) · lost.
+create function @schema@.extend(worker uuid, ids bigint[], fences bigint[], lease interval)
+returns table (id bigint, outcome text)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $lockstep$
+#variable_conflict use_column
+declare
+  mine bigint[];
+begin
+  perform @schema@.require_read_committed();
+  perform @schema@.check_claim(extend.worker, 1, extend.lease);
+  mine := array(
+    select j.id from unnest(extend.ids, extend.fences) u(id, fence)
+      join @schema@.job j on j.id = u.id and j.fence = u.fence and j.worker = extend.worker and not j.settled
+       for no key update of j skip locked);
+  update @schema@.job j
+     set lease_until = clock_timestamp() + extend.lease, lease = extend.lease, held_since = '-infinity'
+   where j.id = any (mine);
+  return query
+    select u.id,
+           case when j.id = any (mine) then case when j.cancel_requested then 'cancelled' else 'extended' end
+                when j.id is not null then 'busy' else 'lost' end
+      from unnest(extend.ids, extend.fences) u(id, fence)
+      left join @schema@.job j on j.id = u.id and j.fence = u.fence and j.worker = extend.worker and not j.settled;
+end $lockstep$;

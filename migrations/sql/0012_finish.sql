@@ -1,0 +1,338 @@
+-- Finishing: workers report how attempts ended.
+
+-- finish records outcomes, given as parallel arrays, and moves lanes on:
+--   completed
+--   failed     runs again after its delay (null: the queue's backoff); dead if
+--              it was the last attempt
+--   dead       failed for good
+--   snoozed    runs again after its delay; the attempt is not used up
+--   released   given back at once; the attempt is not used up
+--   cancelled  ended because a cancel was asked for
+-- A report counts if and only if (id, fence, worker) still stands in the row.
+-- One answer per id: done · already (this fence's outcome was recorded before)
+-- · pending (recorded; the lane moves on a moment later: report again, or
+-- leave it to due()) · busy (the row is locked for a moment: report again)
+-- · lost (the claim is not this worker's any more; nothing was changed).
+--
+-- take are kinds that the worker has a free slot for: next is the lane's next
+-- job, claimed for it, if no other job of that queue is ready for it.
+-- settle_only is for a handler's own transaction: a keyed job is only settled
+-- there, and its lane moves on by a second report after the commit. At most
+-- 1,000 reports; those beyond 200 lanes answer busy.
+create function @schema@.finish(worker uuid, ids bigint[], fences bigint[], outcomes text[], results jsonb[], errors text[],
+  delays interval[], take text[] default null, take_lease interval default '30 seconds', settle_only boolean default false)
+returns table (id bigint, outcome text, next json)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $lockstep$
+#variable_conflict use_column
+declare
+  mine    bigint[]; -- reports whose rows are locked and stand, in parallel:
+  plans   text[];   -- what is done about each
+  notes   jsonb[];  -- its result
+  reasons text[];   -- its error
+  waits   interval[];
+  others  bigint[]; -- reports that were not mine, and their answers
+  answers text[];
+  pending bigint[] := '{}';
+  busy    bigint[] := '{}';
+  heads   bigint[] := '{}';
+  nexts   bigint[] := '{}';
+  taken   json;
+  claimed bigint[];
+  claims  json[];
+begin
+  perform @schema@.require_read_committed();
+  perform @schema@.check_finish(finish.ids, finish.fences, finish.outcomes, finish.results, finish.errors, finish.delays);
+  select array_agg(m.id), array_agg(m.plan), array_agg(m.result), array_agg(m.error), array_agg(m.delay)
+    into mine, plans, notes, reasons, waits
+    from (select u.id, u.result, left(u.error, @schema@.text_limit()) as error, u.delay,
+                 case when j.settled then 'retire'
+                      when u.outcome in ('completed', 'cancelled', 'dead') then u.outcome
+                      when j.cancel_requested then 'cancelled'
+                      when u.outcome = 'failed' and j.attempt >= j.max_attempts then 'dead'
+                      else u.outcome end as plan
+            from unnest(finish.ids, finish.fences, finish.outcomes, finish.results, finish.errors, finish.delays)
+                   u(id, fence, outcome, result, error, delay)
+            join @schema@.job j on j.id = u.id and j.fence = u.fence and j.worker = finish.worker
+             for update of j skip locked) m;
+  if mine is not null then
+    busy := @schema@.beyond_lanes(mine, plans, 200);
+    select array_agg(u.id), array_agg(u.plan), array_agg(u.result), array_agg(u.error), array_agg(u.delay)
+      into mine, plans, notes, reasons, waits
+      from unnest(mine, plans, notes, reasons, waits) u(id, plan, result, error, delay) where u.id <> all (busy);
+    perform @schema@.note_attempts(mine, plans, reasons);
+    perform @schema@.set_aside(array_agg(u.id), array_agg(case when u.plan = 'released' then '0' else u.delay end), u.plan <> 'failed')
+       from unnest(mine, plans, waits) u(id, plan, delay) where u.plan in ('failed', 'snoozed', 'released') group by u.plan <> 'failed';
+    select e.pending, e.heads, e.nexts into pending, heads, nexts
+      from @schema@.end_jobs(mine, plans, notes, reasons, finish.settle_only) e;
+    taken := @schema@.take_over(finish.worker, array_remove(nexts, null), finish.take, finish.take_lease);
+  end if;
+  select array_agg((t.value ->> 'id')::bigint), array_agg(t.value) into claimed, claims from json_array_elements(taken) t;
+  select array_agg(o.id), array_agg(o.answer) into others, answers
+    from @schema@.not_mine(finish.worker, finish.ids, finish.fences, mine) o;
+  return query
+    select u.id,
+           case when u.id = any (busy) then 'busy'
+                when u.id = any (pending) then 'pending'
+                when u.id = any (mine) then 'done'
+                else answers[array_position(others, u.id)] end,
+           claims[array_position(claimed, nexts[array_position(heads, u.id)])]
+      from unnest(finish.ids) u(id);
+end $lockstep$;
+
+create function @schema@.check_finish(ids bigint[], fences bigint[], outcomes text[], results jsonb[], errors text[], delays interval[]) returns void
+language plpgsql immutable
+set search_path = pg_catalog, pg_temp
+as $lockstep$
+declare
+  n constant integer := cardinality(ids);
+  unknown text;
+begin
+  if n is null or n > 1000 then
+    perform @schema@.refuse('ids', 'ids must be an array of at most 1000 job ids');
+  elsif (cardinality(fences), cardinality(outcomes), cardinality(results), cardinality(errors), cardinality(delays))
+        is distinct from (n, n, n, n, n) then
+    perform @schema@.refuse('ids', 'ids, fences, outcomes, results, errors and delays must be equally long');
+  end if;
+  unknown := (select coalesce(o, 'null') from unnest(outcomes) o
+               where o is null or o not in ('completed', 'failed', 'dead', 'snoozed', 'released', 'cancelled') limit 1);
+  if unknown is not null then
+    perform @schema@.refuse('outcomes', format('outcome %L is not one of completed, failed, dead, snoozed, released, cancelled', unknown));
+  end if;
+end $lockstep$;
+
+-- beyond_lanes are the jobs that would take a call over its limit of lanes.
+create function @schema@.beyond_lanes(ids bigint[], plans text[], lanes integer) returns bigint[]
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $lockstep$
+begin
+  if cardinality(ids) <= lanes then
+    return '{}';
+  end if;
+  return array(
+    select j.id from unnest(ids, plans) u(id, plan) join @schema@.job j on j.id = u.id
+     where j.ordering_key is not null and u.plan not in ('failed', 'snoozed', 'released')
+     offset lanes);
+end $lockstep$;
+
+-- note_attempts keeps a row of every attempt that did not complete its job.
+create function @schema@.note_attempts(ids bigint[], plans text[], errors text[]) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $lockstep$
+begin
+  if plans <@ array['completed', 'retire'] then
+    return;
+  end if;
+  insert into @schema@.attempt (job_id, fence, attempt, worker, claimed_at, ended_at, outcome, error)
+  select j.id, j.fence, j.attempt, j.worker, j.claimed_at, clock_timestamp(), u.plan, u.error
+    from unnest(ids, plans, errors) u(id, plan, error) join @schema@.job j on j.id = u.id
+   where u.plan not in ('completed', 'retire');
+end $lockstep$;
+
+-- set_aside gives claimed jobs back: they run again after a delay (null: the
+-- queue's backoff, 0: at once, at the end of the ready line). They keep their
+-- fence, so that a repeated report is known for one, and a head stays its
+-- lane's head. refund: the attempt is not used up. An attempt that ended with a
+-- report sets the count of losses back; one that was lost adds to it.
+create function @schema@.set_aside(ids bigint[], delays interval[], refund boolean default false, reported boolean default true) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $lockstep$
+declare
+  later record;
+begin
+  update @schema@.job j
+     set stage = case when u.delay <= '0' then 'r'::"char" else 'b'::"char" end, hold = '-',
+         turn = case when u.delay <= '0' then @schema@.next_turn() else j.turn end,
+         run_at = clock_timestamp() + greatest(u.delay, '0'),
+         attempt = j.attempt - refund::integer,
+         lost = case when reported then 0 else j.lost + 1 end, worker = @schema@.nobody(), lease_until = '-infinity', held_since = '-infinity'
+    from (select a.id, least(coalesce(a.delay, @schema@.backoff(b.queue, b.attempt)), '366 days') as delay
+            from unnest(ids, delays) a(id, delay) join @schema@.job b on b.id = a.id) u
+   where j.id = u.id;
+  perform @schema@.tell_ready(ids);
+  for later in
+    select j.queue, min(j.run_at) as due from @schema@.job j where j.id = any (ids) and j.stage = 'b' group by j.queue
+  loop
+    perform @schema@.signal('d', later.queue, (extract(epoch from later.due) * 1000)::bigint);
+  end loop;
+end $lockstep$;
+
+-- backoff after the n-th attempt: base * factor^(n-1), within the cap, then
+-- 20 % of jitter to both sides, within the cap again.
+create function @schema@.backoff(queue text, n integer) returns interval
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $lockstep$
+declare
+  base   double precision := 5;
+  factor double precision := 2;
+  cap    double precision := 3600;
+begin
+  select extract(epoch from q.backoff_base), q.backoff_factor, extract(epoch from q.backoff_cap)
+    into base, factor, cap from @schema@.queue q where q.name = backoff.queue;
+  if not found then
+    base := 5; factor := 2; cap := 3600;
+  end if;
+  return least(cap, (0.8 + 0.4 * random()) * least(cap, base * power(factor, least(greatest(n, 1) - 1, 64)))) * interval '1 second';
+end $lockstep$;
+
+-- end_jobs ends what is over for good: at once, or, with settle_only, keyless
+-- jobs at once and heads by recording their outcome.
+create function @schema@.end_jobs(ids bigint[], plans text[], results jsonb[], errors text[], settle_only boolean,
+  out pending bigint[], out heads bigint[], out nexts bigint[])
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $lockstep$
+declare
+  over     bigint[];
+  outcomes text[];
+  notes    jsonb[];
+  reasons  text[];
+  keyed    boolean[];
+begin
+  pending := '{}'; heads := '{}'; nexts := '{}';
+  select array_agg(u.id), array_agg(coalesce(j.outcome, u.plan)), array_agg(coalesce(j.result, u.result)),
+         array_agg(coalesce(j.error, u.error)), array_agg(j.ordering_key is not null)
+    into over, outcomes, notes, reasons, keyed
+    from unnest(ids, plans, results, errors) u(id, plan, result, error) join @schema@.job j on j.id = u.id
+   where u.plan in ('completed', 'cancelled', 'dead', 'retire');
+  if over is null then
+    return;
+  end if;
+  if settle_only then
+    perform @schema@.settle(array_agg(u.id), array_agg(u.outcome), array_agg(u.result), array_agg(u.error))
+       from unnest(over, outcomes, notes, reasons, keyed) u(id, outcome, result, error, keyed) where u.keyed;
+    pending := array(select u.id from unnest(over, keyed) u(id, keyed) where u.keyed);
+    select array_agg(u.id), array_agg(u.outcome), array_agg(u.result), array_agg(u.error) into over, outcomes, notes, reasons
+      from unnest(over, outcomes, notes, reasons, keyed) u(id, outcome, result, error, keyed) where not u.keyed;
+    if over is null then
+      return;
+    end if;
+  end if;
+  select end_jobs.pending || l.pending, l.heads, l.successors into pending, heads, nexts
+    from @schema@.leave(over, outcomes, notes, reasons, true) l;
+end $lockstep$;
+
+-- take_over claims those of the new heads that the worker may take: their kind
+-- is one of take, and no other job of their queue is ready for it. Everyone is
+-- told of the others. Answers the jobs claimed.
+create function @schema@.take_over(worker uuid, fresh bigint[], take text[], lease interval) returns json
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $lockstep$
+#variable_conflict use_column
+declare
+  moment constant timestamptz := clock_timestamp();
+  mine   bigint[] := '{}';
+begin
+  if fresh = '{}' then
+    return null;
+  end if;
+  if take is not null then
+    perform @schema@.check_claim(take_over.worker, 1, take_over.lease);
+    mine := array(
+      select j.id from @schema@.job j
+       where j.id = any (fresh) and j.kind = any (take) and not exists (
+         select 1 from unnest(take) k(kind) cross join lateral (
+           select 1 from @schema@.job r
+            where r.queue = j.queue and r.kind = k.kind and r.stage = 'r' and r.lease_until <= moment
+              and not r.settled and r.id <> all (fresh) limit 1) x));
+  end if;
+  perform @schema@.tell_ready(array(select u.id from unnest(fresh) u(id) where u.id <> all (mine)));
+  return @schema@.grant_claims(take_over.worker, mine, take_over.lease);
+end $lockstep$;
+
+-- not_mine says what became of reports whose row did not stand, or could not
+-- be locked.
+create function @schema@.not_mine(worker uuid, ids bigint[], fences bigint[], mine bigint[]) returns table (id bigint, answer text)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $lockstep$
+#variable_conflict use_column
+begin
+  if ids <@ coalesce(mine, '{}') then
+    return;
+  end if;
+  return query
+    select u.id,
+           case @schema@.claim_state(not_mine.worker, u.id, u.fence)
+             when 'running' then 'busy' when 'settled' then 'busy' when 'ended' then 'already' else 'lost' end
+      from unnest(ids, fences) u(id, fence) where mine is null or u.id <> all (mine);
+end $lockstep$;
+
+-- claim_state is where a claim stands: running · settled (its outcome is
+-- recorded, the lane has not moved on) · ended (its outcome is recorded) · lost.
+create function @schema@.claim_state(worker uuid, id bigint, fence bigint) returns text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $lockstep$
+#variable_conflict use_column
+declare
+  job record;
+begin
+  select j.worker, j.settled into job from @schema@.job j where j.id = claim_state.id and j.fence = claim_state.fence;
+  if job.worker = claim_state.worker then
+    return case when job.settled then 'settled' else 'running' end;
+  end if;
+  if exists (select 1 from @schema@.finished_job f where f.id = claim_state.id and f.fence = claim_state.fence)
+     or exists (select 1 from @schema@.dead_job d where d.id = claim_state.id and d.fence = claim_state.fence)
+     or exists (select 1 from @schema@.attempt a where a.job_id = claim_state.id and a.fence = claim_state.fence
+                   and a.worker = claim_state.worker and a.outcome <> 'lost') then
+    return 'ended';
+  end if;
+  return 'lost';
+end $lockstep$;
+
+-- One-job wrappers, for people and for small workers.
+create function @schema@.complete(worker uuid, id bigint, fence bigint, result jsonb default null) returns text
+language sql
+begin atomic
+  select f.outcome from @schema@.finish(worker, array[id], array[fence], array['completed'], array[result], array[null]::text[], array[null]::interval[]) f;
+end;
+
+create function @schema@.fail(worker uuid, id bigint, fence bigint, error text, permanent boolean default false, delay interval default null) returns text
+language sql
+begin atomic
+  select f.outcome from @schema@.finish(worker, array[id], array[fence], array[case when permanent then 'dead' else 'failed' end],
+    array[null]::jsonb[], array[error], array[delay]) f;
+end;
+
+create function @schema@.snooze(worker uuid, id bigint, fence bigint, delay interval) returns text
+language sql
+begin atomic
+  select f.outcome from @schema@.finish(worker, array[id], array[fence], array['snoozed'], array[null]::jsonb[], array[null]::text[], array[delay]) f;
+end;
+
+create function @schema@.release(worker uuid, id bigint, fence bigint) returns text
+language sql
+begin atomic
+  select f.outcome from @schema@.finish(worker, array[id], array[fence], array['released'], array[null]::jsonb[], array[null]::text[], array[null]::interval[]) f;
+end;

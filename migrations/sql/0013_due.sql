@@ -1,0 +1,87 @@
+-- due lets jobs that have fallen due run, and lanes go on whose head is
+-- settled. Any dispatcher may call it at any time. It only tries locks: what
+-- another transaction is at is left for a moment (refused), and paged past, so
+-- that one lane can't hold up the others.
+create function @schema@.due(max integer default 200,
+  out due integer, out retired integer, out refused integer, out due_at timestamptz, out looked_at timestamptz)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $lockstep$
+#variable_conflict use_column
+declare
+  page bigint[];
+  last_at timestamptz := '-infinity';
+  last_id bigint := 0;
+  moved integer;
+begin
+  perform @schema@.require_read_committed();
+  looked_at := clock_timestamp();
+  due := 0;
+  retired := @schema@.retire(array(select j.id from @schema@.job j where j.settled order by j.id limit 200 for update skip locked));
+  for round in 1 .. 10 loop
+    page := array(
+      select j.id from @schema@.job j
+       where j.stage in ('s', 'b') and j.hold = '-' and j.run_at <= due.looked_at and (j.run_at, j.id) > (last_at, last_id)
+       order by j.run_at, j.id limit least(greatest(due.max, 1), 200) for update skip locked);
+    exit when page = '{}';
+    select j.run_at, j.id into last_at, last_id from @schema@.job j where j.id = any (page) order by j.run_at desc, j.id desc limit 1;
+    moved := @schema@.let_run(page);
+    due := due + moved;
+    exit when moved > 0;
+  end loop;
+  refused := (select count(*) from (select 1 from @schema@.job j where j.stage in ('s', 'b') and j.hold = '-' and j.run_at <= due.looked_at limit 200) x)
+           + (select count(*) from (select 1 from @schema@.job j where j.settled limit 200) x);
+  due_at := (select j.run_at from @schema@.job j where j.stage in ('s', 'b') and j.hold = '-' and j.run_at > due.looked_at
+              order by j.run_at, j.id limit 1);
+end $lockstep$;
+
+-- let_run makes due jobs, whose rows the caller has locked and gives in the
+-- order of their due times, run. A head set aside, or a job without a key, goes
+-- to the end of the ready line; a scheduled keyed job enters its lane now, if
+-- its entry lock can be had. Answers how many it moved.
+create function @schema@.let_run(ids bigint[]) returns integer
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $lockstep$
+declare
+  free    bigint[]; -- no lock needed
+  entered bigint[]; -- entry lock held
+  queues  text[];
+  tenants text[];
+  keys    text[];
+begin
+  free := array(select j.id from unnest(ids) with ordinality u(id, n) join @schema@.job j on j.id = u.id
+                 where j.stage = 'b' or j.ordering_key is null order by u.n);
+  if free <> '{}' then
+    update @schema@.job j set stage = 'r', turn = @schema@.next_turn()
+      from unnest(free) u(id) where j.id = u.id;
+    perform @schema@.tell_ready(free);
+  end if;
+  select array_agg(l.queue), array_agg(l.tenant), array_agg(l.ordering_key) into queues, tenants, keys
+    from (select distinct j.queue, j.tenant, j.ordering_key from @schema@.job j
+           where j.id = any (ids) and j.stage = 's' and j.ordering_key is not null) l;
+  if queues is null then
+    return cardinality(free);
+  end if;
+  select array_agg(l.queue), array_agg(l.tenant), array_agg(l.key) into queues, tenants, keys
+    from unnest(queues, tenants, keys) l(queue, tenant, key) where @schema@.try_entry(l.queue, l.tenant, l.key);
+  entered := array(
+    select u.id from unnest(ids) with ordinality u(id, n) join @schema@.job j on j.id = u.id
+     where j.stage = 's' and j.ordering_key is not null
+       and exists (select 1 from unnest(queues, tenants, keys) l(queue, tenant, key)
+                    where l.queue = j.queue and l.tenant = j.tenant and l.key = j.ordering_key)
+     order by u.n);
+  if entered <> '{}' then
+    perform @schema@.promote_headless(queues, tenants, keys);
+    perform @schema@.place_locked(entered);
+  end if;
+  return cardinality(free) + cardinality(entered);
+end $lockstep$;

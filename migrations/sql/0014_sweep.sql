@@ -1,0 +1,86 @@
+-- sweep repairs what nobody is responsible for: lanes that wait without a
+-- head (a head deleted by hand, a producer under REPEATABLE READ), and jobs
+-- that no trigger placed. It looks at up to max lanes after the one named by
+-- `after` (queue, tenant, ordering key; null: from the beginning), of one
+-- queue or of all. more says that the pass goes on behind cursor. One at a
+-- time: another one answers at once that there is nothing to do.
+create function @schema@.sweep(max integer default 1000, queue text default null, after text[] default null,
+  out placed integer, out promoted integer, out refused integer, out more boolean, out cursor text[])
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $lockstep$
+#variable_conflict use_column
+declare
+  lane    record;
+  queues  text[] := '{}';
+  tenants text[] := '{}';
+  keys    text[] := '{}';
+begin
+  perform @schema@.require_read_committed();
+  placed := 0; promoted := 0; refused := 0; more := false;
+  if not pg_try_advisory_xact_lock(@schema@.mutex_lock('sweep')) then
+    return;
+  end if;
+  if sweep.after is null then
+    placed := @schema@.place_strays();
+  end if;
+  cursor := coalesce(sweep.after, array[coalesce(sweep.queue, ''), '', '']);
+  for looked in 1 .. least(greatest(sweep.max, 1), 1000) loop
+    select j.queue, j.tenant, j.ordering_key,
+           exists (select 1 from @schema@.job h where h.queue = j.queue and h.tenant = j.tenant
+                     and h.ordering_key = j.ordering_key and h.stage in ('r', 'b')) as headed
+      into lane
+      from @schema@.job j
+     where j.stage = 'w' and (j.queue, j.tenant, j.ordering_key) > (sweep.cursor[1], sweep.cursor[2], sweep.cursor[3])
+     order by j.queue, j.tenant, j.ordering_key limit 1;
+    more := found and (sweep.queue is null or lane.queue = sweep.queue);
+    exit when not more;
+    cursor := array[lane.queue, lane.tenant, lane.ordering_key];
+    if not lane.headed then
+      queues := queues || lane.queue; tenants := tenants || lane.tenant; keys := keys || lane.ordering_key;
+      exit when cardinality(keys) = 200;
+    end if;
+  end loop;
+  if not more then
+    cursor := null;
+  end if;
+  if keys <> '{}' then
+    select array_agg(l.queue), array_agg(l.tenant), array_agg(l.key), cardinality(keys) - count(*)
+      into queues, tenants, keys, refused
+      from unnest(queues, tenants, keys) l(queue, tenant, key) where @schema@.try_entry(l.queue, l.tenant, l.key);
+    promoted := @schema@.promote_headless(queues, tenants, keys);
+    refused := refused + coalesce(cardinality(keys), 0) - promoted;
+  end if;
+end $lockstep$;
+
+-- place_strays places jobs left in `e` by finished transactions: one that is
+-- seen by another transaction is one. At most 200 lanes of them.
+create function @schema@.place_strays() returns integer
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $lockstep$
+declare
+  strays bigint[];
+begin
+  strays := array(
+    select j.id from @schema@.job j
+     where j.stage = 'e' and j.enqueued_xid <> pg_current_xact_id()
+     order by j.id limit 200 for update skip locked);
+  strays := array(
+    select u.id from unnest(strays) with ordinality u(id, n) join @schema@.job j on j.id = u.id
+     where @schema@.try_entry(j.queue, j.tenant, j.ordering_key) order by u.n);
+  if strays <> '{}' then
+    perform @schema@.promote_headless(array_agg(l.queue), array_agg(l.tenant), array_agg(l.ordering_key))
+       from (select distinct j.queue, j.tenant, j.ordering_key from @schema@.job j where j.id = any (strays)) l;
+    perform @schema@.place_locked(strays);
+  end if;
+  return cardinality(strays);
+end $lockstep$;

@@ -1,0 +1,86 @@
+-- Upkeep: history partitions and forgetting.
+
+-- How long finished jobs and attempts are kept.
+create function @schema@.retention() returns interval
+language sql immutable parallel safe
+return '7 days'::interval;
+
+-- upkeep makes partitions of the history three days ahead, drops those past
+-- retention, and purges old attempts and dispatchers not heard of for a day.
+-- One at a time; what can't have its lock within 50 ms is left for the next
+-- one, since whoever waits for a table stands before everyone behind it.
+create function @schema@.upkeep(
+  out partitions_made integer, out partitions_dropped integer, out attempts_purged integer, out dispatchers_purged integer,
+  out skipped boolean, out more boolean)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set lock_timeout = '50ms'
+set timezone = 'UTC'
+as $lockstep$
+declare
+  today constant date := clock_timestamp()::date;
+  day   record;
+begin
+  partitions_made := 0; partitions_dropped := 0; attempts_purged := 0; dispatchers_purged := 0; more := false;
+  skipped := not pg_try_advisory_xact_lock(@schema@.mutex_lock('upkeep'));
+  if skipped then
+    return;
+  end if;
+  for i in 0 .. 3 loop
+    partitions_made := partitions_made + @schema@.make_partition(today + i);
+  end loop;
+  for day in
+    select c.oid::regclass as name from pg_inherits i join pg_class c on c.oid = i.inhrelid
+     where i.inhparent = $name$@schema@.finished_job$name$::regclass and c.relname ~ '^finished_job_\d{8}$'
+       and to_date(right(c.relname, 8), 'YYYYMMDD') + 1 + @schema@.retention() < clock_timestamp()
+     order by c.relname limit 20
+  loop
+    partitions_dropped := partitions_dropped + @schema@.drop_partition(day.name);
+  end loop;
+  with old as (
+    select a.job_id, a.fence from @schema@.attempt a
+     where a.ended_at < clock_timestamp() - @schema@.retention()
+       and not exists (select 1 from @schema@.job j where j.id = a.job_id)
+       and not exists (select 1 from @schema@.dead_job d where d.id = a.job_id)
+     order by a.ended_at limit 5000)
+  delete from @schema@.attempt a using old o where a.job_id = o.job_id and a.fence = o.fence;
+  get diagnostics attempts_purged = row_count;
+  delete from @schema@.dispatcher d where d.seen_at < clock_timestamp() - '1 day'::interval;
+  get diagnostics dispatchers_purged = row_count;
+  more := attempts_purged = 5000;
+end $lockstep$;
+
+-- make_partition prepares a day of the history; 1 if it did. Attaching takes a
+-- weaker lock on the parent than creating in place.
+create function @schema@.make_partition(day date) returns integer
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set timezone = 'UTC'
+as $lockstep$
+declare
+  name constant text := 'finished_job_' || to_char(day, 'YYYYMMDD');
+begin
+  if exists (select 1 from pg_class c join pg_namespace n on n.oid = c.relnamespace
+              where n.nspname = @schema_literal@ and c.relname = name) then
+    return 0;
+  end if;
+  execute format('create table %I.%I (like %I.finished_job including defaults including constraints)', @schema_literal@, name, @schema_literal@);
+  execute format('alter table %I.finished_job attach partition %I.%I for values from (%L) to (%L)',
+    @schema_literal@, @schema_literal@, name, day::timestamptz, (day + 1)::timestamptz);
+  return 1;
+exception when lock_not_available or check_violation then
+  return 0; -- later; the default partition takes the rows meanwhile
+end $lockstep$;
+
+create function @schema@.drop_partition(name regclass) returns integer
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $lockstep$
+begin
+  execute format('drop table %s', name);
+  return 1;
+exception when lock_not_available then
+  return 0;
+end $lockstep$;
+
+do $lockstep$ begin perform @schema@.make_partition(clock_timestamp()::date + i) from generate_series(0, 3) i; end $lockstep$;

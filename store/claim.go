@@ -1,0 +1,100 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ClaimArgs say what a worker can take.
+type ClaimArgs struct {
+	Worker WorkerID
+	Queue  string
+	Kinds  []string
+	Max    int           // free slots, 1 to 1000
+	Lease  time.Duration // 1 s to 1 day
+}
+
+// Claimed is the answer to a claim: the jobs, and when to look again.
+type Claimed struct {
+	Jobs []Job
+	// LookedAt is the database's clock at the look. The other times are by the
+	// same clock: subtract LookedAt, never a local clock.
+	LookedAt time.Time
+	// DueAt is when the next scheduled, retried or snoozed job of any queue
+	// falls due; zero means none is known.
+	DueAt time.Time
+	// LeaseEnd is the soonest lease end among the jobs seen; zero means none.
+	LeaseEnd time.Time
+	// LookAgain is the shortest lease of any live dispatcher: a lease that this
+	// look did not see can end no sooner than LookAgain from now.
+	LookAgain time.Duration
+	// More says that a job was ready for this worker and was not taken, because
+	// another transaction held its row for a moment or its suspect
+	// attempt was being looked into: look again in a few milliseconds.
+	More bool
+	// Stuck are holders of run locks that outlived their lease by another one.
+	Stuck []Stuck
+}
+
+// Stuck is a transactional handler whose lease ended more than a lease ago
+// while its database session still holds the lane's run lock.
+type Stuck struct {
+	JobID        int64     `json:"job_id"`
+	Fence        int64     `json:"fence"`
+	PID          int       `json:"pid"`
+	Role         string    `json:"role"`
+	BackendStart time.Time `json:"backend_start"`
+}
+
+const claimSQL = `select jobs, looked_at, due_at, lease_end, look_again, more, stuck
+	from @schema@.claim(worker => $1, queue => $2, kinds => $3, max => $4, lease => $5)`
+
+// Claim takes up to args.Max jobs of one queue: the attempt counts from here.
+// Jobs come by priority, then by their turn; never two of a lane.
+func (s *Store) Claim(ctx context.Context, args ClaimArgs) (Claimed, error) {
+	var c Claimed
+	err := s.do(ctx, func(db DB) error {
+		rows, err := db.Query(ctx, s.sql(claimSQL), args.Worker, args.Queue, args.Kinds, args.Max, args.Lease)
+		if err != nil {
+			return err
+		}
+		c, err = pgx.CollectExactlyOneRow(rows, scanClaimed)
+		return err
+	})
+	return c, err
+}
+
+func scanClaimed(row pgx.CollectableRow) (Claimed, error) {
+	var (
+		c             Claimed
+		jobs, stuck   []byte
+		due, leaseEnd *time.Time
+	)
+	err := row.Scan(&jobs, &c.LookedAt, &due, &leaseEnd, &c.LookAgain, &c.More, &stuck)
+	if err != nil {
+		return c, err
+	}
+	c.DueAt, c.LeaseEnd = orZero(due), orZero(leaseEnd)
+	if err := unmarshal(jobs, &c.Jobs); err != nil {
+		return c, err
+	}
+	return c, unmarshal(stuck, &c.Stuck)
+}
+
+func orZero(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
+}
+
+// unmarshal decodes JSON built by one of our functions; null leaves v alone.
+func unmarshal(data []byte, v any) error {
+	if data == nil {
+		return nil
+	}
+	return json.Unmarshal(data, v)
+}

@@ -1,0 +1,26 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// Moved is what one pass of Due did.
+type Moved struct {
+	Due     int // jobs that fell due and joined their lane or the ready line
+	Retired int // settled jobs whose lane moved on
+	Refused int // left for a moment because another transaction was at their lane
+	// DueAt is the next due time; zero means none. LookedAt is the same clock.
+	DueAt, LookedAt time.Time
+}
+
+// Due lets up to limit jobs that have fallen due run, and lets lanes go on
+// whose head is settled. Any dispatcher may call it at any time.
+func (s *Store) Due(ctx context.Context, limit int) (Moved, error) {
+	var m Moved
+	var due *time.Time
+	err := s.row(ctx, `select due, retired, refused, due_at, looked_at from @schema@.due(max => $1)`,
+		[]any{limit}, []any{&m.Due, &m.Retired, &m.Refused, &due, &m.LookedAt})
+	m.DueAt = orZero(due)
+	return m, err
+}

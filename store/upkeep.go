@@ -1,0 +1,25 @@
+package store
+
+import "context"
+
+// Kept is what one go of Upkeep did.
+type Kept struct {
+	PartitionsMade    int
+	PartitionsDropped int
+	AttemptsPurged    int
+	DispatchersPurged int
+	// Skipped says another upkeep is at it, and nothing was done.
+	Skipped bool
+	// More says there is more to purge: call again.
+	More bool
+}
+
+// Upkeep makes history partitions three days ahead, drops those past their
+// retention and purges old attempts, in small committed steps.
+func (s *Store) Upkeep(ctx context.Context) (Kept, error) {
+	var k Kept
+	err := s.row(ctx, `select partitions_made, partitions_dropped, attempts_purged, dispatchers_purged, skipped, more
+		from @schema@.upkeep()`, nil,
+		[]any{&k.PartitionsMade, &k.PartitionsDropped, &k.AttemptsPurged, &k.DispatchersPurged, &k.Skipped, &k.More})
+	return k, err
+}

@@ -1,0 +1,122 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Ranges are checked by SQL, for every language at once. Here is only what
+// never reaches SQL as a value: what JSON or the wire can't carry.
+
+// wire turns a NewJob into the arguments of the SQL functions.
+func (j NewJob) wire() (wireJob, error) {
+	w := wireJob{
+		Kind: j.Kind, Queue: j.Queue, Tenant: j.Tenant, Priority: j.Priority,
+		OrderingKey: optional(j.OrderingKey), DedupeKey: optional(j.DedupeKey),
+	}
+	if w.Queue == "" {
+		w.Queue = "default"
+	}
+	if j.MaxAttempts != 0 {
+		w.MaxAttempts = &j.MaxAttempts
+	}
+	if err := j.checkNames(); err != nil {
+		return w, err
+	}
+	if err := j.when(&w); err != nil {
+		return w, err
+	}
+	var err error
+	if w.Payload, err = encode("payload", j.Payload); err != nil {
+		return w, err
+	}
+	w.Headers, err = encodeHeaders(j.Headers)
+	return w, err
+}
+
+func (j NewJob) checkNames() error {
+	names := []struct{ field, value string }{
+		{"kind", j.Kind},
+		{"queue", j.Queue},
+		{"tenant", j.Tenant},
+		{"ordering_key", j.OrderingKey},
+		{"dedupe_key", j.DedupeKey},
+	}
+	for _, n := range names {
+		switch {
+		case !utf8.ValidString(n.value):
+			return refuse(n.field, "is not valid UTF-8")
+		case strings.ContainsRune(n.value, 0):
+			return refuse(n.field, "holds a zero character, which PostgreSQL can't store")
+		}
+	}
+	return nil
+}
+
+// when fills in the due time. A time that timestamptz or JSON can't carry is
+// refused here, since it would fail before SQL could name the field.
+func (j NewJob) when(w *wireJob) error {
+	switch {
+	case !j.RunAt.IsZero() && j.Delay != 0:
+		return refuse("run_at", "is given together with delay; give one of them")
+	case j.Delay < 0:
+		return refuse("delay", fmt.Sprintf("is %s; it can't be negative", j.Delay))
+	case j.Delay > 0:
+		text := fmt.Sprintf("%d microseconds", j.Delay.Microseconds())
+		w.Delay, w.DelayText = &j.Delay, &text
+	case !j.RunAt.IsZero():
+		utc := j.RunAt.UTC()
+		if y := utc.Year(); y < 1 || y > 9999 {
+			return refuse("run_at", fmt.Sprintf("is in the year %d; it must be before the year 10000", y))
+		}
+		w.RunAt = &utc
+	}
+	return nil
+}
+
+func encode(field string, v any) (json.RawMessage, error) {
+	data, err := marshal(v)
+	if err != nil {
+		return nil, refuse(field, "can't be encoded as JSON: "+err.Error())
+	}
+	if problem := jsonProblem(data); problem != "" {
+		return nil, refuse(field, problem)
+	}
+	return data, nil
+}
+
+// marshal passes JSON through and encodes the rest. A nil is {}.
+func marshal(v any) (json.RawMessage, error) {
+	switch v := v.(type) {
+	case nil:
+		return json.RawMessage("{}"), nil
+	case json.RawMessage:
+		if len(v) == 0 {
+			return json.RawMessage("{}"), nil
+		}
+		return v, nil
+	default:
+		return json.Marshal(v)
+	}
+}
+
+func encodeHeaders(h map[string]string) (json.RawMessage, error) {
+	if len(h) == 0 {
+		return json.RawMessage("{}"), nil
+	}
+	return encode("headers", h)
+}
+
+func refuse(field, message string) error {
+	return &FieldError{Field: field, Message: field + " " + message}
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
