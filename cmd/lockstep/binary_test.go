@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-pg/lockstep/integration/testdb"
+)
+
+// command is the built program with an environment of its own.
+func command(t *testing.T, env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), binary, args...)
+	cmd.Env = append([]string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}, env...)
+	return cmd
+}
+
+// finish runs a command to its end.
+func finish(t *testing.T, cmd *exec.Cmd) result {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	var exit *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+func TestBinaryTakesThePGVariables(t *testing.T) {
+	t.Parallel()
+	db := testdb.New(t)
+	server := testdb.Server(t)
+	env := []string{
+		"PGHOST=" + server.Host(), "PGPORT=" + strconv.Itoa(server.Port()),
+		"PGUSER=postgres", "PGDATABASE=" + db.Name, "PGSSLMODE=disable",
+	}
+	finish(t, command(t, env, "enqueue", "--kind", "k")).want(t, exitOK)
+	if n := jobCount(t, db); n != 1 {
+		t.Errorf("%d jobs in the database of the PG* variables, want 1", n)
+	}
+	finish(t, command(t, append(env, "PGPORT=none"), "enqueue", "--kind", "k")).want(t, exitUsage, "the PG* variables", "port")
+}
+
+func TestBinaryEnqueuesFromAPipe(t *testing.T) {
+	t.Parallel()
+	db := testdb.New(t)
+	cmd := command(t, nil, "enqueue", "--database-url", db.URL, "--file", "-")
+	cmd.Stdin = strings.NewReader(manyLines(3, 0))
+	if r := finish(t, cmd).want(t, exitOK); strings.Count(r.stdout, "\n") != 3 {
+		t.Errorf("stdout = %q, want three ids", r.stdout)
+	}
+	cmd = command(t, nil, "enqueue", "--database-url", db.URL, "--file", "-")
+	cmd.Stdin = strings.NewReader(manyLines(3, 2))
+	finish(t, cmd).want(t, exitRefused, "standard input:2: priority")
+	if n := jobCount(t, db); n != 3 {
+		t.Errorf("%d jobs, want 3", n)
+	}
+}
+
+// silentServer accepts connections and never answers.
+func silentServer(t *testing.T) (address string, accepted <-chan net.Conn) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conns := make(chan net.Conn, 1)
+	go func() {
+		defer close(conns)
+		if conn, err := listener.Accept(); err == nil {
+			conns <- conn
+		}
+	}()
+	t.Cleanup(func() { _ = listener.Close() })
+	return listener.Addr().String(), conns
+}
+
+// processArguments are what every user of the machine can see of a process.
+func processArguments(t *testing.T, pid int) string {
+	t.Helper()
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil { // not Linux
+		content, err = exec.Command("ps", "-ww", "-o", "args=", "-p", strconv.Itoa(pid)).Output()
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	return string(content)
+}
+
+func TestBinaryKeepsThePasswordFromTheProcessList(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"migrate", "status", "--database-url", "postgres://u:" + secret + "@%/db?sslmode=disable"},
+		{"migrate", "status", "--database-url=postgres://u@%/db?sslmode=disable&password=" + secret},
+		{"enqueue", "--kind", "k", "--database-url", "postgres://u:" + secret + "@%/db?sslmode=disable"},
+	} {
+		address, accepted := silentServer(t)
+		for i, arg := range args {
+			args[i] = strings.Replace(arg, "%", address, 1)
+		}
+		cmd := command(t, nil, args...)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		conn := <-accepted // it connects, so its arguments are what they stay
+		listed := processArguments(t, cmd.Process.Pid)
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Error(err)
+		}
+		_ = cmd.Wait()
+		if conn != nil {
+			_ = conn.Close()
+		}
+		if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
+			t.Errorf("exit code after an interrupt = %d, want %d; stderr: %s", code, exitInterrupted, stderr.String())
+		}
+		if !strings.Contains(listed, args[0]) || strings.Contains(listed, secret) {
+			t.Errorf("the process list has %q", listed)
+		}
+		if strings.Contains(stderr.String(), secret) {
+			t.Errorf("the password is shown: %s", stderr.String())
+		}
+	}
+}

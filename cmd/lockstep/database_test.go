@@ -1,0 +1,120 @@
+package main
+
+import (
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-pg/lockstep/integration/testdb"
+)
+
+func TestDatabaseIsFoundInOrder(t *testing.T) {
+	t.Parallel()
+	file := write(t, "url", "postgres://file@host/db\n")
+	env := map[string]string{"LOCKSTEP_DATABASE_URL": "postgres://variable@host/db"}
+	for name, test := range map[string]struct {
+		flags serverFlags
+		env   map[string]string
+		want  string
+	}{
+		"the flag":     {serverFlags{URL: "postgres://flag@host/db"}, env, "flag"},
+		"the file":     {serverFlags{File: file}, env, "file"},
+		"the variable": {serverFlags{}, env, "variable"},
+		"key=value":    {serverFlags{URL: "host=h user=kv dbname=d"}, env, "kv"},
+		"pool setting": {serverFlags{URL: "postgres://pool@host/db?pool_max_conns=3"}, env, "pool"},
+	} {
+		config, err := test.flags.config(func(name string) string { return test.env[name] })
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if config.ConnConfig.User != test.want {
+			t.Errorf("%s: user = %q, want %q", name, config.ConnConfig.User, test.want)
+		}
+	}
+}
+
+func TestSchemaIsTheFlagsOrTheVariables(t *testing.T) {
+	t.Parallel()
+	env := func(string) string { return "variable" }
+	none := func(string) string { return "" }
+	for _, test := range []struct {
+		got, want string
+	}{
+		{databaseFlags{Schema: "flag"}.schema(env), "flag"},
+		{databaseFlags{}.schema(env), "variable"},
+		{databaseFlags{}.schema(none), "lockstep"},
+	} {
+		if test.got != test.want {
+			t.Errorf("schema = %q, want %q", test.got, test.want)
+		}
+	}
+}
+
+// secret is the password in every URL of these tests.
+const secret = "hunter2hunter2"
+
+func TestBadURLsAreNamedAndNeverShown(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{
+		"postgres://u:" + secret + "@host:port/db",
+		"postgres://u:" + secret + "/x@host/db",
+		"postgres://u:%zz" + secret + "@host/db",
+		"postgres://u:a:" + secret + "@host:1:2/db",
+		"postgres://u:pass word" + secret + "@host:9999999/db",
+		"postgres://u@host/db?password=" + secret + "&sslmode=perhaps",
+		"postgres://u:" + secret + "@host/db?pool_max_conns=many",
+		"postgres://u:" + secret + "@host/db?connect_timeout=soon",
+		"mysql://u:" + secret + "@host/db",
+		"host=h password=" + secret + " port=x",
+		"host=h password='it\\'s " + secret + "' port=x",
+		"host=h password='" + secret,
+		secret,
+		"host=h sslmode=verify-full sslrootcert=/nowhere/" + secret + ".pem",
+	} {
+		file := write(t, "url", url)
+		for _, r := range []result{
+			call{}.run(t, "migrate", "status", "--database-url", url).want(t, exitUsage, "--database-url: "),
+			call{}.run(t, "migrate", "status", "--database-url-file", file).want(t, exitUsage, "--database-url-file "+file),
+			call{env: map[string]string{"LOCKSTEP_DATABASE_URL": url}}.run(t, "demo").want(t, exitUsage, "LOCKSTEP_DATABASE_URL: "),
+		} {
+			if strings.Contains(r.stderr+r.stdout, secret) {
+				t.Errorf("%s: the password is shown:\n%s%s", url, r.stdout, r.stderr)
+			}
+		}
+	}
+}
+
+func TestMissingOrEmptyURLFileIsNamed(t *testing.T) {
+	t.Parallel()
+	call{}.run(t, "migrate", "up", "--database-url-file", "/nowhere/url").want(t, exitUsage, "--database-url-file", "/nowhere/url")
+	call{}.run(t, "migrate", "up", "--database-url-file", write(t, "url", " \n")).want(t, exitUsage, "--database-url-file", "is empty")
+}
+
+func TestUnreachableDatabaseHasItsOwnExitCode(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	url := "postgres://u:" + secret + "@" + address + "/db"
+	for _, args := range [][]string{
+		{"migrate", "up"},
+		{"enqueue", "--kind", "k"},
+		{"enqueue", "--file", "-"},
+		{"demo"},
+	} {
+		r := call{}.run(t, append(args, "--database-url", url)...).want(t, exitUnreachable, address)
+		if strings.Contains(r.stderr, secret) {
+			t.Errorf("%v: the password is shown: %s", args, r.stderr)
+		}
+	}
+}
+
+func TestSourceURLWorksFromAFile(t *testing.T) {
+	t.Parallel()
+	db := testdb.New(t)
+	call{}.run(t, "migrate", "status", "--database-url-file", write(t, "url", db.URL+"\n")).want(t, exitOK)
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/lockstep-pg/lockstep/migrations"
+	"github.com/lockstep-pg/lockstep/store"
+)
+
+// The exit codes, as doc.go and the README list them.
+const (
+	exitOK          = 0
+	exitFailure     = 1
+	exitUsage       = 2
+	exitRefused     = 3
+	exitUnreachable = 4
+	exitInterrupted = 130
+)
+
+// usageError is a command line, variable or file name that can't be followed.
+type usageError struct{ message string }
+
+func (e *usageError) Error() string { return e.message }
+
+func usage(format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...)}
+}
+
+// refusedError is a job that was refused, and where it stands.
+type refusedError struct {
+	where string // a flag or "file:line"
+	err   error
+}
+
+func (e *refusedError) Error() string { return e.where + ": " + e.err.Error() }
+func (e *refusedError) Unwrap() error { return e.err }
+
+// exitCode says how the process ends after err.
+func exitCode(ctx context.Context, err error) int {
+	var (
+		wrong   *usageError
+		refused *refusedError
+		connect *pgconn.ConnectError
+	)
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &wrong), errors.Is(err, migrations.ErrSchemaName):
+		return exitUsage
+	case ctx.Err() != nil:
+		return exitInterrupted
+	case errors.As(err, &refused), errors.Is(err, store.ErrInvalid):
+		return exitRefused
+	case errors.As(err, &connect):
+		return exitUnreachable
+	default:
+		return exitFailure
+	}
+}
+
+// complain prints an error for a person, without passwords.
+func complain(stderr io.Writer, err error) {
+	fmt.Fprintln(stderr, "lockstep: "+redact(err.Error()))
+}

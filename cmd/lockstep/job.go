@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"time"
+	"unicode/utf8"
+
+	"github.com/lockstep-pg/lockstep/store"
+)
+
+// timeForm is what a due date has to look like.
+const timeForm = "a time before the year 10000 as in 2030-01-31T12:00:00Z (RFC 3339)"
+
+// fields are the keys of a job in a file, by their names in SQL.
+var fields = map[string]func(*store.NewJob, json.RawMessage) error{
+	"kind":         func(j *store.NewJob, v json.RawMessage) error { return text(v, &j.Kind) },
+	"payload":      func(j *store.NewJob, v json.RawMessage) error { j.Payload = v; return nil },
+	"queue":        func(j *store.NewJob, v json.RawMessage) error { return text(v, &j.Queue) },
+	"tenant":       func(j *store.NewJob, v json.RawMessage) error { return text(v, &j.Tenant) },
+	"ordering_key": func(j *store.NewJob, v json.RawMessage) error { return text(v, &j.OrderingKey) },
+	"priority":     func(j *store.NewJob, v json.RawMessage) error { return number(v, &j.Priority) },
+	"run_at":       runAt,
+	"delay":        delay,
+	"max_attempts": func(j *store.NewJob, v json.RawMessage) error { return number(v, &j.MaxAttempts) },
+	"dedupe_key":   func(j *store.NewJob, v json.RawMessage) error { return text(v, &j.DedupeKey) },
+	"headers":      headers,
+}
+
+// parseJob reads one job. Unlike encoding/json it takes a key only in its exact
+// spelling and only once, and no text that it would have to mend.
+func parseJob(line []byte) (store.NewJob, error) {
+	var job store.NewJob
+	dec := json.NewDecoder(bytes.NewReader(line))
+	if start, err := dec.Token(); err != nil || start != json.Delim('{') {
+		return job, errors.New("not a JSON object")
+	}
+	seen := make(map[string]bool)
+	for dec.More() {
+		key, value, err := member(dec)
+		if err != nil {
+			return job, err
+		}
+		set, known := fields[key]
+		switch {
+		case !known:
+			return job, fmt.Errorf("unknown key %q", key)
+		case seen[key]:
+			return job, fmt.Errorf("key %q appears twice", key)
+		}
+		seen[key] = true
+		if err := set(&job, value); err != nil {
+			return job, fmt.Errorf("%s %w", key, err)
+		}
+	}
+	return job, end(dec)
+}
+
+func member(dec *json.Decoder) (string, json.RawMessage, error) {
+	token, err := dec.Token()
+	if err != nil {
+		return "", nil, notJSON(err)
+	}
+	key, _ := token.(string)
+	var value json.RawMessage
+	if err := dec.Decode(&value); err != nil {
+		return "", nil, fmt.Errorf("%s: %w", key, notJSON(err))
+	}
+	return key, value, nil
+}
+
+// end reads the closing brace, after which nothing may follow.
+func end(dec *json.Decoder) error {
+	if _, err := dec.Token(); err != nil {
+		return notJSON(err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("more than one JSON value on the line")
+	}
+	return nil
+}
+
+func notJSON(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("not valid JSON: the line ends in the middle")
+	}
+	return fmt.Errorf("not valid JSON: %w", err)
+}
+
+func text(value json.RawMessage, into *string) error {
+	if problem := mended(value); problem != "" {
+		return errors.New(problem)
+	}
+	if json.Unmarshal(value, into) != nil {
+		return errors.New("must be a string")
+	}
+	return nil
+}
+
+// number takes what fits SQL's integer, in which SQL then checks the range.
+func number(value json.RawMessage, into *int) error {
+	var n int32
+	if json.Unmarshal(value, &n) != nil {
+		return fmt.Errorf("is %.40s; it must be a whole number", value)
+	}
+	*into = int(n)
+	return nil
+}
+
+func runAt(job *store.NewJob, value json.RawMessage) error {
+	var s string
+	if err := text(value, &s); err != nil || s == "" {
+		return err
+	}
+	at, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return fmt.Errorf("is %q; it must be %s", s, timeForm)
+	}
+	job.RunAt = at
+	return nil
+}
+
+func delay(job *store.NewJob, value json.RawMessage) error {
+	var s string
+	if err := text(value, &s); err != nil || s == "" {
+		return err
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return fmt.Errorf(`is %q; it must be a duration as in "90s" or "1h30m"`, s)
+	}
+	job.Delay = d
+	return nil
+}
+
+func headers(job *store.NewJob, value json.RawMessage) error {
+	if problem := mended(value); problem != "" {
+		return errors.New(problem)
+	}
+	if json.Unmarshal(value, &job.Headers) != nil {
+		return errors.New("must be an object of strings")
+	}
+	return nil
+}
+
+// escape matches every escape of a JSON string, so that a backslash that is
+// itself escaped is not taken for the beginning of one.
+var escape = regexp.MustCompile(`\\(?:u([0-9a-fA-F]{4})|.)`)
+
+// mended says what encoding/json would silently replace in value, or "".
+func mended(value json.RawMessage) string {
+	if !utf8.Valid(value) {
+		return "is not valid UTF-8"
+	}
+	high := -1 // where a high surrogate ended
+	for _, at := range escape.FindAllSubmatchIndex(value, -1) {
+		unit := ""
+		if at[2] >= 0 {
+			unit = string(bytes.ToLower(value[at[2]:at[3]]))
+		}
+		low := unit >= "dc00" && unit <= "dfff"
+		if low != (high >= 0) || low && high != at[0] {
+			return "holds a lone surrogate"
+		}
+		high = -1
+		if unit >= "d800" && unit < "dc00" {
+			high = at[1]
+		}
+	}
+	if high >= 0 {
+		return "holds a lone surrogate"
+	}
+	return ""
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/alecthomas/kong"
+)
+
+// app is what every command gets.
+type app struct {
+	ctx    context.Context
+	stdin  io.Reader
+	stdout io.Writer
+	stderr io.Writer
+	env    func(string) string
+	log    *slog.Logger
+}
+
+// commandLine is the grammar of the command line.
+type commandLine struct {
+	LogLevel slog.Level `name:"log-level" default:"info" placeholder:"LEVEL" help:"Least level that is logged: debug, info, warn or error. Default: info."`
+
+	Migrate migrateCommand `cmd:"" help:"Create, update, show or remove Lockstep's schema."`
+	Enqueue enqueueCommand `cmd:"" help:"Enqueue one job by flags, or many from a file."`
+	Demo    demoCommand    `cmd:"" help:"Run a busy queue for half a minute and prove that it kept its promises."`
+	Version versionCommand `cmd:"" help:"Show the version."`
+}
+
+const description = `A job queue in your own PostgreSQL: one at a time and in order, for each key.
+
+Exit codes: 0 done, 1 failure, 2 wrong usage, 3 a job was refused, 4 database not reachable, 130 ended by a signal.`
+
+// run is the whole program but for the process: it returns the exit code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
+	a := &app{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, env: env}
+	err := a.run(args)
+	if err != nil {
+		complain(stderr, err)
+	}
+	return exitCode(ctx, err)
+}
+
+func (a *app) run(args []string) error {
+	if err := checkText(args); err != nil {
+		return err
+	}
+	var line commandLine
+	helped := false
+	parser := kong.Must(&line, kong.Name("lockstep"), kong.Description(description),
+		kong.WithHyphenPrefixedParameters(true),
+		kong.Writers(a.stdout, a.stderr), kong.Exit(func(int) { helped = true }))
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	command, err := parser.Parse(args)
+	switch {
+	case helped:
+		return nil
+	case err != nil:
+		return usage("%v; see lockstep %s--help", err, commandOf(args))
+	}
+	a.log = newLogger(a.stderr, line.LogLevel, a.env)
+	return command.Run(a)
+}
+
+// checkText refuses what kong would silently mend.
+func checkText(args []string) error {
+	for i, arg := range args {
+		if utf8.ValidString(arg) {
+			continue
+		}
+		name, _, joined := strings.Cut(arg, "=")
+		if !joined && i > 0 {
+			name = args[i-1]
+		}
+		return usage("%q is not followed by valid UTF-8", name)
+	}
+	return nil
+}
+
+// commandOf is the command that args begin with, and a blank, as far as it is one.
+func commandOf(args []string) string {
+	switch args[0] {
+	case "migrate", "enqueue", "demo", "version":
+		return args[0] + " "
+	default:
+		return ""
+	}
+}
