@@ -1,0 +1,9 @@
+package workerproc
+
+import "syscall"
+
+// processAttributes puts a process into a group of its own, away from the
+// terminal's interrupts, and has the kernel kill it when its parent ends.
+func processAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
