@@ -2,9 +2,12 @@ package migrations
 
 import "strings"
 
-// render fills a schema's name into a migration.
+// render fills a schema's name into a migration. An identifier at the start of a
+// string, as in nextval('@schema@.turn'), is quoted for both.
 func (m Migration) render(schema string) string {
+	plain := `"` + strings.ReplaceAll(schema, `"`, `""`) + `"`
 	return strings.NewReplacer(
+		"'@schema@", strings.TrimSuffix(quoteLiteral(plain), "'"),
 		"@schema@", quoteIdentifier(schema),
 		"@schema_literal@", quoteLiteral(schema),
 	).Replace(m.sql)

@@ -1,0 +1,115 @@
+package testdb
+
+import (
+	"context"
+	"io/fs"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/lockstep-pg/lockstep/migrations"
+)
+
+// DB is one test's database.
+type DB struct {
+	// Name is the database's name on its server.
+	Name string
+
+	// URL connects to it as the server's superuser.
+	URL string
+
+	mu   sync.Mutex
+	conn *pgx.Conn // what Exec and Value use, made when needed
+}
+
+// New gives a test a database with the schema lockstep, migrated.
+func New(t testing.TB) *DB {
+	t.Helper()
+	return newDB(t, true)
+}
+
+// NewEmpty gives a test a database with nothing in it.
+func NewEmpty(t testing.TB) *DB {
+	t.Helper()
+	return newDB(t, false)
+}
+
+// NewFrom gives a test a database with the schema lockstep as a changed set of
+// migrations makes it: with a rule taken out, say.
+func NewFrom(t testing.TB, files fs.FS) *DB {
+	t.Helper()
+	db := NewEmpty(t)
+	db.Migrate(t, migrations.Config{Files: files})
+	return db
+}
+
+func newDB(t testing.TB, migrated bool) *DB {
+	t.Helper()
+	name := create(t, migrated)
+	t.Cleanup(func() { drop(t, name) })
+	return &DB{Name: name, URL: Server(t).URL(name)}
+}
+
+// Migrate brings a schema up in this database.
+func (db *DB) Migrate(t testing.TB, config migrations.Config) {
+	t.Helper()
+	if _, err := migrations.Up(t.Context(), db.Conn(t), config); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Pool returns a new pool, closed when the test ends.
+func (db *DB) Pool(t testing.TB) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), db.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// Conn returns a new connection, closed when the test ends.
+func (db *DB) Conn(t testing.TB) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), db.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+// Exec runs a statement on a connection that the test's helpers share, or,
+// without arguments, any number of statements. An error ends the test.
+func (db *DB) Exec(t testing.TB, sql string, args ...any) {
+	t.Helper()
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if _, err := db.shared(t).Exec(t.Context(), sql, args...); err != nil {
+		t.Fatalf("%v\nin: %s", err, sql)
+	}
+}
+
+// Value reads one value of one row, on the connection that Exec uses. An error
+// ends the test, no row too.
+func Value[T any](t testing.TB, db *DB, sql string, args ...any) T {
+	t.Helper()
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	var value T
+	if err := db.shared(t).QueryRow(t.Context(), sql, args...).Scan(&value); err != nil {
+		t.Fatalf("%v\nin: %s", err, sql)
+	}
+	return value
+}
+
+func (db *DB) shared(t testing.TB) *pgx.Conn {
+	t.Helper()
+	if db.conn == nil {
+		db.conn = db.Conn(t)
+	}
+	return db.conn
+}
