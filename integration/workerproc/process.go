@@ -107,6 +107,13 @@ func (p *Process) Wait(t testing.TB) int {
 	}
 }
 
+// Printed returns a channel that gets true once the process has printed a line
+// to stdout since it started, false if it ends without.
+func (p *Process) Printed(line string) <-chan bool {
+	printed, _ := p.stdout.await(line)
+	return printed
+}
+
 // Await returns once the process has printed a line to stdout since it started.
 // It fails the test if the process ends before, or prints none within 30 s.
 func (p *Process) Await(t testing.TB, line string) {
