@@ -33,24 +33,31 @@ begin
 end $lockstep$;
 
 -- job_place (deferred, for each row that entered): the first firing places the
--- whole transaction, the others find that done.
+-- whole transaction, the others find that done. A note that is not this
+-- transaction's, or makes no sense, is not believed: all that is found is
+-- placed then.
 create function @schema@.job_place() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $lockstep$
 declare
-  said constant text := current_setting(@schema@.setting('entering'), true);
+  note  constant text := @schema@.setting('entering');
+  xid   constant text := pg_current_xact_id()::text;
+  said  constant text := coalesce(current_setting(note, true), '');
 begin
-  if said is distinct from pg_current_xact_id()::text || ':done' then
-    perform @schema@.place_entered(said, new.id);
+  if said = xid || ':done' then
+    return null;
+  elsif said in (xid || ':1', xid || ':1+') then
+    perform @schema@.place_one(new.id, new.queue, new.tenant, new.ordering_key);
+  else
+    perform @schema@.place_entered(first_round => said <> xid || ':many+');
   end if;
+  perform set_config(note, xid || ':done', true);
   return null;
 end $lockstep$;
 
--- place_entered places what this transaction entered: the one job, if the note
--- says that there is just one, else all that is found. A note that is not this
--- transaction's, or makes no sense, is not believed.
-create function @schema@.place_entered(said text, entered bigint) returns void
+-- place_entered places all that this transaction entered.
+create function @schema@.place_entered(first_round boolean) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -59,21 +66,24 @@ set jit = off
 set plan_cache_mode = force_generic_plan
 as $lockstep$
 declare
-  xid   constant text := pg_current_xact_id()::text;
-  state constant text := coalesce(substring(said from '^' || xid || ':(.*)$'), '?');
-  ids   bigint[];
+  ids constant bigint[] := array(select j.id from @schema@.job j
+                                  where j.stage = 'e' and j.enqueued_xid = pg_current_xact_id() order by j.id);
 begin
-  if state in ('1', '1+') then
-    ids := array(select j.id from @schema@.job j where j.id = entered and j.stage = 'e');
-  else
-    ids := array(select j.id from @schema@.job j
-                 where j.stage = 'e' and j.enqueued_xid = pg_current_xact_id() order by j.id);
-  end if;
   if ids <> '{}' then
-    perform @schema@.place(ids, right(state, 1) <> '+');
-    perform set_config(@schema@.setting('entering'), xid || ':done', true);
-  elsif (select c.relforcerowsecurity from pg_class c join pg_namespace n on n.oid = c.relnamespace
-         where c.relname = 'job' and n.nspname = @schema_literal@) then
+    perform @schema@.place(ids, first_round);
+  else
+    perform @schema@.check_visible();
+  end if;
+end $lockstep$;
+
+-- check_visible is asked when a trigger finds less than it was fired for:
+-- ordinary for a job that its own transaction has cancelled since.
+create function @schema@.check_visible() returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $lockstep$
+begin
+  if (select c.relforcerowsecurity from pg_class c where c.oid = $name$@schema@.job$name$::regclass) then
     perform @schema@.raise_hidden();
   end if;
 end $lockstep$;

@@ -19,10 +19,55 @@ begin
     from (select distinct j.queue, j.tenant, j.ordering_key from @schema@.job j where j.id = any (ids)) l;
   perform @schema@.lock_lanes(queues, tenants, keys, first_round);
   if current_setting('transaction_isolation') in ('read committed', 'read uncommitted') then
-    perform @schema@.promote_headless(queues, tenants, keys);
+    if (select h.left_headless > 0 from @schema@.promote_headless(queues, tenants, keys) h) then
+      perform @schema@.signal('w', q.queue, 0) from (select distinct u.queue from unnest(queues) u(queue)) q;
+    end if;
     perform @schema@.place_locked(ids);
   else
     perform @schema@.place_behind(ids);
+  end if;
+end $lockstep$;
+
+-- place_one is place for a transaction that entered just one job, as most do:
+-- the same rules in fewer statements.
+create function @schema@.place_one(id bigint, queue text, tenant text, ordering_key text) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $lockstep$
+declare
+  behind  constant boolean := current_setting('transaction_isolation') not in ('read committed', 'read uncommitted');
+  headed  boolean := true;
+  waiting boolean := true;
+  fresh   bigint;
+begin
+  if not @schema@.try_entry(place_one.queue, place_one.tenant, place_one.ordering_key) then
+    perform @schema@.lock_lanes(array[place_one.queue], array[place_one.tenant], array[place_one.ordering_key], false);
+  end if;
+  if not behind then
+    select exists (select from @schema@.job h where h.queue = place_one.queue and h.tenant = place_one.tenant
+                      and h.ordering_key = place_one.ordering_key and h.stage in ('r', 'b')),
+           exists (select from @schema@.job w where w.queue = place_one.queue and w.tenant = place_one.tenant
+                      and w.ordering_key = place_one.ordering_key and w.stage = 'w')
+      into headed, waiting;
+    if waiting and not headed then
+      perform @schema@.promote_headless(array[place_one.queue], array[place_one.tenant], array[place_one.ordering_key]);
+    end if;
+  end if;
+  fresh := @schema@.next_turn();
+  update @schema@.job j
+     set stage = case when headed or waiting then 'w'::"char" else 'r'::"char" end, turn = fresh, lane_turn = fresh
+   where j.id = place_one.id and j.stage = 'e'
+     and j.queue = place_one.queue and j.tenant = place_one.tenant and j.ordering_key = place_one.ordering_key;
+  if not found then
+    perform @schema@.check_visible();
+  elsif behind then
+    perform @schema@.signal('w', place_one.queue, 0);
+  elsif not (headed or waiting) then
+    perform @schema@.signal('r', place_one.queue, fresh);
   end if;
 end $lockstep$;
 
@@ -87,9 +132,9 @@ end $lockstep$;
 
 -- promote_headless gives lanes that have waiting jobs but no head the first of
 -- them. The caller holds the lanes' entry locks. A first job that somebody
--- else holds is left alone, and so is its lane, until the sweep. Answers how
--- many lanes got a head.
-create function @schema@.promote_headless(queues text[], tenants text[], keys text[]) returns integer
+-- else holds is left alone, and so is its lane, until the sweep.
+create function @schema@.promote_headless(queues text[], tenants text[], keys text[],
+  out promoted integer, out left_headless integer)
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -109,13 +154,12 @@ begin
          order by j.lane_turn limit 1) w
      where not exists (select 1 from @schema@.job h where h.queue = l.queue and h.tenant = l.tenant
                          and h.ordering_key = l.key and h.stage in ('r', 'b')));
-  if firsts = '{}' then
-    return 0;
-  end if;
+  left_headless := cardinality(firsts);
   firsts := array(select j.id from @schema@.job j where j.id = any (firsts) and j.stage = 'w' for update skip locked);
+  promoted := cardinality(firsts);
+  left_headless := left_headless - promoted;
   perform @schema@.promote(firsts);
   perform @schema@.tell_ready(firsts);
-  return cardinality(firsts);
 end $lockstep$;
 
 -- promote makes waiting jobs, whose rows the caller has locked, the heads of

@@ -52,8 +52,7 @@ begin
     select array_agg(l.queue), array_agg(l.tenant), array_agg(l.key), cardinality(keys) - count(*)
       into queues, tenants, keys, refused
       from unnest(queues, tenants, keys) l(queue, tenant, key) where @schema@.try_entry(l.queue, l.tenant, l.key);
-    promoted := @schema@.promote_headless(queues, tenants, keys);
-    refused := refused + coalesce(cardinality(keys), 0) - promoted;
+    select h.promoted, sweep.refused + h.left_headless into promoted, refused from @schema@.promote_headless(queues, tenants, keys) h;
   end if;
 end $lockstep$;
 

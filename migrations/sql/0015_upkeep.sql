@@ -5,6 +5,33 @@ create function @schema@.retention() returns interval
 language sql immutable parallel safe
 return '7 days'::interval;
 
+-- set_limits changes what is allowed and kept; null leaves a limit as it is.
+-- For the schema's owner.
+create function @schema@.set_limits(payload_bytes integer default null, text_bytes integer default null,
+  entry_timeout interval default null, retention interval default null) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $lockstep$
+declare
+  change record;
+begin
+  if payload_bytes not between 2 and 200000000 or text_bytes not between 2 and 200000000 then
+    perform @schema@.refuse('payload_bytes', 'payload_bytes and text_bytes must be between 2 and 200000000');
+  elsif entry_timeout not between '100 ms' and '1 hour' then
+    perform @schema@.refuse('entry_timeout', format('entry_timeout is %s; it must be between 100 ms and 1 hour', entry_timeout));
+  elsif retention not between '0' and '36600 days' then
+    perform @schema@.refuse('retention', format('retention is %s; it must be between 0 and 100 years', retention));
+  end if;
+  for change in
+    select * from (values ('payload_limit', 'integer', payload_bytes::text), ('text_limit', 'integer', text_bytes::text),
+                          ('entry_timeout', 'interval', entry_timeout::text), ('retention', 'interval', retention::text)) v(name, type, value)
+     where v.value is not null
+  loop
+    execute format('create or replace function %I.%I() returns %s language sql immutable parallel safe return %L::%s',
+      @schema_literal@, change.name, change.type, change.value, change.type);
+  end loop;
+end $lockstep$;
+
 -- upkeep makes partitions of the history three days ahead, drops those past
 -- retention, and purges old attempts and dispatchers not heard of for a day.
 -- One at a time; what can't have its lock within 50 ms is left for the next
@@ -20,6 +47,7 @@ as $lockstep$
 declare
   today constant date := clock_timestamp()::date;
   day   record;
+  strays_purged integer;
 begin
   partitions_made := 0; partitions_dropped := 0; attempts_purged := 0; dispatchers_purged := 0; more := false;
   skipped := not pg_try_advisory_xact_lock(@schema@.mutex_lock('upkeep'));
@@ -45,9 +73,12 @@ begin
      order by a.ended_at limit 5000)
   delete from @schema@.attempt a using old o where a.job_id = o.job_id and a.fence = o.fence;
   get diagnostics attempts_purged = row_count;
+  delete from @schema@.finished_job_default f where f.ctid = any (array(
+    select o.ctid from @schema@.finished_job_default o where o.finished_at < clock_timestamp() - @schema@.retention() limit 5000));
+  get diagnostics strays_purged = row_count;
   delete from @schema@.dispatcher d where d.seen_at < clock_timestamp() - '1 day'::interval;
   get diagnostics dispatchers_purged = row_count;
-  more := attempts_purged = 5000;
+  more := greatest(attempts_purged, strays_purged) = 5000;
 end $lockstep$;
 
 -- make_partition prepares a day of the history; 1 if it did. Attaching takes a
