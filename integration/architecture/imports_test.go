@@ -93,6 +93,31 @@ func within(folders []string, folder string) bool {
 	})
 }
 
+func TestArrowsPointOneWay(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		from, to string
+		want     bool
+	}{
+		{"store", "context", true},
+		{"store", "github.com/jackc/pgx/v5/pgconn", true},
+		{"store", "github.com/jackc/pgx/v55", false},
+		{"store", "github.com/alecthomas/kong", false},
+		{"store", module + "/locks", false},
+		{"store", module + "/store/internal/x", true},
+		{"listener", module + "/dispatcher", false},
+		{"dispatcher", module + "/store", true},
+		{"dispatcher", module + "/integration/postgres", false},
+		{"integration/postgres", module + "/migrations", false},
+		{"web", "github.com/prometheus/client_golang/prometheus", true},
+	} {
+		allowed, _ := ruleFor(test.from)
+		if got := permitted(test.to, test.from, allowed); got != test.want {
+			t.Errorf("%s may import %s: %v, want %v", test.from, test.to, got, test.want)
+		}
+	}
+}
+
 func TestTopLevelFoldersAreTheOnesOfTheMap(t *testing.T) {
 	t.Parallel()
 	entries, err := os.ReadDir(root)
