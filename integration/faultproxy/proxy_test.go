@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockstep-pg/lockstep/integration/faultproxy"
 	"go.uber.org/goleak"
+
+	"github.com/lockstep-pg/lockstep/integration/faultproxy"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
