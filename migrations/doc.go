@@ -10,5 +10,6 @@
 //
 // In the files, @schema@ stands for the schema's name as a quoted identifier and
 // @schema_literal@ for the name as a quoted string; everything in them is
-// qualified.
+// qualified. An identifier inside a string is written in dollar quotes, as in
+// nextval($name$@schema@.turn$name$): any other quote may be part of the name.
 package migrations

@@ -50,5 +50,5 @@ func (r *run) drop(ctx context.Context) error {
 	if !ours || r.config.Schema == "public" {
 		return fmt.Errorf("%w: %q", ErrNotOurs, r.config.Schema)
 	}
-	return r.exec(ctx, "drop schema "+quoteIdentifier(r.config.Schema)+" cascade")
+	return r.exec(ctx, "drop schema "+r.quoted()+" cascade")
 }

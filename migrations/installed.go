@@ -48,10 +48,14 @@ func (r *run) serverVersion(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("asking for the server's version: %w", err)
 	}
+	return name, checkServerVersion(name, number)
+}
+
+func checkServerVersion(name string, number int) error {
 	if number < minServerVersion {
-		return name, fmt.Errorf("%w: it is %s, Lockstep needs 14 or later", ErrServerVersion, name)
+		return fmt.Errorf("%w: it is %s, Lockstep needs 14 or later", ErrServerVersion, name)
 	}
-	return name, nil
+	return nil
 }
 
 func (r *run) schemaExists(ctx context.Context) (exists bool, err error) {
@@ -76,7 +80,7 @@ func (r *run) installed(ctx context.Context) ([]Applied, error) {
 		return nil, err
 	}
 	rows, err := r.conn.Query(ctx,
-		"select version, name, checksum, schema, applied_at from "+quoteIdentifier(r.config.Schema)+".migration order by version",
+		"select version, name, checksum, schema, applied_at from "+r.quoted()+".migration order by version",
 		pgx.QueryExecModeExec)
 	if err != nil {
 		return nil, fmt.Errorf("reading the applied migrations: %w", err)

@@ -1,34 +1,42 @@
 package migrations
 
-import "strings"
+import (
+	"regexp"
+	"strings"
 
-// render fills a schema's name into a migration. An identifier at the start of a
-// string, as in nextval('@schema@.turn'), is quoted for both.
+	"github.com/jackc/pgx/v5"
+)
+
+// render fills a schema's name into a migration.
 func (m Migration) render(schema string) string {
-	plain := `"` + strings.ReplaceAll(schema, `"`, `""`) + `"`
 	return strings.NewReplacer(
-		"'@schema@", strings.TrimSuffix(quoteLiteral(plain), "'"),
-		"@schema@", quoteIdentifier(schema),
+		"@schema@", pgx.Identifier{schema}.Sanitize(),
 		"@schema_literal@", quoteLiteral(schema),
-	).Replace(m.sql)
+	).Replace(renameTags(m.sql, schema))
 }
 
-// quoteIdentifier writes a dollar sign as an escape: two of them would end the
-// function body that the name stands in.
-func quoteIdentifier(name string) string {
-	quoted := `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
-	if !strings.Contains(name, "$") {
-		return quoted
-	}
-	return "U&" + strings.NewReplacer(`\`, `\\`, "$", `\0024`).Replace(quoted)
-}
-
-// quoteLiteral escapes what would be read differently by a session with
-// standard_conforming_strings off, and the dollar sign.
+// quoteLiteral escapes backslashes, which functions would otherwise read as
+// their session's standard_conforming_strings says.
 func quoteLiteral(text string) string {
 	quoted := "'" + strings.ReplaceAll(text, "'", "''") + "'"
-	if !strings.ContainsAny(text, `\$`) {
+	if !strings.Contains(text, `\`) {
 		return quoted
 	}
-	return " E" + strings.NewReplacer(`\`, `\\`, "$", `\x24`).Replace(quoted)
+	return " E" + strings.ReplaceAll(quoted, `\`, `\\`)
+}
+
+// dollarTag is what a dollar-quoted string begins and ends with.
+var dollarTag = regexp.MustCompile(`\$([A-Za-z_][A-Za-z0-9_]*)?\$`)
+
+// renameTags makes room for a schema with a dollar sign in its name, which
+// might end the function bodies that the name stands in.
+func renameTags(sql, schema string) string {
+	if !strings.Contains(schema, "$") {
+		return sql
+	}
+	suffix := "q"
+	for strings.Contains(schema, suffix+"$") {
+		suffix += "q"
+	}
+	return dollarTag.ReplaceAllString(sql, "$$${1}"+suffix+"$$")
 }

@@ -76,7 +76,7 @@ func (r *run) look(ctx context.Context, state *State) (err error) {
 	}
 	forced, err := r.rowSecurityForced(ctx)
 	if forced {
-		state.report(fmt.Errorf("%w: alter table %s.job no force row level security", ErrRowSecurity, quoteIdentifier(r.config.Schema)))
+		state.report(fmt.Errorf("%w: alter table %s.job no force row level security", ErrRowSecurity, r.quoted()))
 	}
 	return err
 }

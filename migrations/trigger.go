@@ -9,7 +9,7 @@ import (
 )
 
 // requiredTriggers are those of the table job that the files make.
-var requiredTriggers = []string{}
+var requiredTriggers = []string{"job_enter", "job_place", "job_signal"}
 
 // TriggerState tells whether a trigger fires.
 type TriggerState string

@@ -78,6 +78,9 @@ func newRun(conn *pgx.Conn, config Config) (*run, error) {
 	return &run{conn: conn, config: config, set: set}, nil
 }
 
+// quoted is the schema's name as an identifier.
+func (r *run) quoted() string { return pgx.Identifier{r.config.Schema}.Sanitize() }
+
 // pending lists what is to be applied, or says why that can't be done.
 func (r *run) pending(ctx context.Context) ([]Migration, error) {
 	installed, err := r.installed(ctx)
@@ -114,7 +117,7 @@ func (r *run) createSchema(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	schema := quoteIdentifier(r.config.Schema)
+	schema := r.quoted()
 	if !exists {
 		if err := r.exec(ctx, "create schema "+schema); err != nil {
 			return err
@@ -138,7 +141,7 @@ func (r *run) apply(ctx context.Context, migration Migration) error {
 		return fmt.Errorf("%w: %s ends the transaction that it is applied in", ErrBrokenSet, migration)
 	}
 	_, err := r.conn.Exec(ctx,
-		"insert into "+quoteIdentifier(r.config.Schema)+".migration (version, name, checksum, schema) values ($1, $2, $3, $4)",
+		"insert into "+r.quoted()+".migration (version, name, checksum, schema) values ($1, $2, $3, $4)",
 		pgx.QueryExecModeExec, migration.Version, migration.Name, migration.Checksum, r.config.Schema)
 	return err
 }

@@ -83,12 +83,13 @@ func (db *DB) Conn(t testing.TB) *pgx.Conn {
 }
 
 // Exec runs a statement on a connection that the test's helpers share, or,
-// without arguments, any number of statements. An error ends the test.
+// without arguments, any number of statements. An error ends the test. It may be
+// used in a cleanup too.
 func (db *DB) Exec(t testing.TB, sql string, args ...any) {
 	t.Helper()
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	if _, err := db.shared(t).Exec(t.Context(), sql, args...); err != nil {
+	if _, err := db.shared(t).Exec(context.Background(), sql, args...); err != nil {
 		t.Fatalf("%v\nin: %s", err, sql)
 	}
 }
@@ -100,7 +101,7 @@ func Value[T any](t testing.TB, db *DB, sql string, args ...any) T {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	var value T
-	if err := db.shared(t).QueryRow(t.Context(), sql, args...).Scan(&value); err != nil {
+	if err := db.shared(t).QueryRow(context.Background(), sql, args...).Scan(&value); err != nil {
 		t.Fatalf("%v\nin: %s", err, sql)
 	}
 	return value

@@ -44,6 +44,16 @@ func TestNewFrom(t *testing.T) {
 	db.Exec(t, "select from lockstep.own")
 }
 
+func TestChanged(t *testing.T) {
+	t.Parallel()
+	files := testdb.Changed(t, testdb.Edit{
+		File: "0001_names.sql",
+		Old:  "create function @schema@.channel()",
+		New:  "create table @schema@.changed (); create function @schema@.channel()",
+	})
+	testdb.NewFrom(t, files).Exec(t, "select from lockstep.changed")
+}
+
 // TestDroppedWithVisitors leaves connections and an open transaction behind.
 func TestDroppedWithVisitors(t *testing.T) {
 	t.Parallel()
