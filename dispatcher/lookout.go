@@ -1,0 +1,219 @@
+package dispatcher
+
+import (
+	"context"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/lockstep-pg/lockstep/store"
+)
+
+// maxClaim is how many jobs one call claims.
+const maxClaim = 1000
+
+// lookout claims jobs for a queue's free slots. It looks when the bell rings,
+// when a slot becomes free while there was more than the slots could take, and
+// at the soonest of the times below.
+type lookout struct {
+	*queue
+	why reasons // for a look that is still to come
+
+	retryAt time.Time // after a failure: not before
+	moreAt  time.Time // something was held by another transaction for a moment
+	againAt time.Time // a lease may end that no signal tells of
+	pollAt  time.Time
+	more    doubling
+	retry   *backoff.ExponentialBackOff
+
+	lostAt    time.Time // when the connection failed; zero once leases were renewed since
+	leaseOnly bool      // why is nothing but againAt
+}
+
+func newLookout(q *queue) *lookout {
+	l := &lookout{
+		queue: q,
+		more:  doubling{first: 2 * time.Millisecond, most: 250 * time.Millisecond},
+		retry: newBackoff(20*time.Millisecond, 10*time.Second),
+	}
+	l.pollAt = time.Now().Add(jittered(q.shift.cfg.Poll))
+	return l
+}
+
+// keep looks until ctx ends.
+func (l *lookout) keep(ctx context.Context) {
+	l.why.add(ByCatchUp)
+	for ctx.Err() == nil {
+		why, wanted := l.why.best()
+		if wanted && !time.Now().Before(l.retryAt) && l.await() {
+			l.renewFirst(ctx)
+			l.why = 0
+			l.look(ctx, why)
+			continue
+		}
+		l.wait(ctx, wanted)
+	}
+}
+
+// renewFirst has the leases that are held renewed before more is claimed, if
+// the connection was away: for who knows how long, and a claim can wait.
+func (l *lookout) renewFirst(ctx context.Context) {
+	if !l.lostAt.IsZero() {
+		l.shift.heart.renewed(ctx, l.lostAt)
+		l.lostAt = time.Time{}
+	}
+}
+
+// wait lets time pass until there may be something to do.
+func (l *lookout) wait(ctx context.Context, wanted bool) {
+	timer := time.NewTimer(time.Until(l.next(wanted)))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-l.bell.c:
+		rung := l.bell.answer()
+		if rung&(1<<ByCatchUp) != 0 {
+			l.retryAt = time.Time{} // the database is back
+		}
+		l.why |= rung
+		l.leaseOnly = l.leaseOnly && rung == 0
+	case now := <-timer.C:
+		l.timeUp(now)
+	}
+}
+
+// next is when the timer must go off. A look that is wanted already waits for
+// a slot, which rings, or for the end of the backoff.
+func (l *lookout) next(wanted bool) time.Time {
+	if wanted {
+		if l.retryAt.After(time.Now()) {
+			return l.retryAt
+		}
+		return time.Now().Add(time.Hour)
+	}
+	next := l.pollAt
+	for _, t := range []time.Time{l.moreAt, l.againAt} {
+		if !t.IsZero() && t.Before(next) {
+			next = t
+		}
+	}
+	return next
+}
+
+// timeUp notes the reasons that a passed time gives.
+func (l *lookout) timeUp(now time.Time) {
+	passed := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
+	poll, more, again := passed(l.pollAt), passed(l.moreAt), passed(l.againAt)
+	l.leaseOnly = again && !more && l.why == 0
+	if poll {
+		l.why.add(ByPoll)
+	}
+	if more || again {
+		l.why.add(ByTimer)
+	}
+}
+
+// look claims what there is room for, and starts it.
+func (l *lookout) look(ctx context.Context, why Reason) {
+	s := l.shift
+	most, kinds, bounded := l.ask()
+	if len(kinds) == 0 {
+		return // all kinds are transactional, and all their connections are in use: txDone rings
+	}
+	mark := s.progress.Load()
+	sent := time.Now()
+	claimed, err := s.claim(store.ClaimArgs{
+		Worker: s.worker, Queue: l.name, Kinds: kinds, Max: most, Lease: s.cfg.Lease,
+	})
+	if err != nil {
+		l.failed(ctx, why, err)
+		return
+	}
+	l.retry.Reset()
+	for _, job := range claimed.Jobs {
+		l.run(s.newAttempt(l.queue, job, sent))
+	}
+	l.plan(claimed, sent)
+	if len(claimed.Jobs) == most {
+		l.why.add(why) // there may be more, and then it was found for the same reason
+	}
+	if len(claimed.Jobs) == 0 && !claimed.More && !bounded {
+		l.emptyAt.Store(mark)
+	} else {
+		l.emptyAt.Store(-1)
+	}
+	l.count(why, claimed, time.Since(sent))
+	l.leaseOnly = false
+	s.saw(claimed, sent)
+	s.nudge()
+}
+
+// ask is what to claim. Transactional kinds are asked for only as far as they
+// find a connection; bounded says that some were left out.
+func (l *lookout) ask() (most int, kinds []string, bounded bool) {
+	s := l.shift
+	most = min(l.room(), maxClaim)
+	if len(s.plainKinds) == len(s.kinds) {
+		return most, s.kinds, false
+	}
+	free := s.txFree()
+	if free <= 0 {
+		return most, s.plainKinds, true
+	}
+	return min(most, free), s.kinds, false
+}
+
+// plan sets the times of the next look. The database's times count only by
+// their distance from its clock at the look.
+func (l *lookout) plan(c store.Claimed, sent time.Time) {
+	l.pollAt = time.Now().Add(jittered(l.shift.cfg.Poll))
+	l.againAt = sent.Add(c.LookAgain)
+	if !c.LeaseEnd.IsZero() {
+		end := sent.Add(max(c.LeaseEnd.Sub(c.LookedAt), 2*time.Millisecond))
+		if end.Before(l.againAt) {
+			l.againAt = end
+		}
+	}
+	if c.More {
+		l.moreAt = time.Now().Add(l.more.next())
+		return
+	}
+	l.moreAt = time.Time{}
+	l.more.reset()
+}
+
+// failed paces the next try.
+func (l *lookout) failed(ctx context.Context, why Reason, err error) {
+	l.shift.trouble(ctx, "claim", err)
+	now := time.Now()
+	l.why.add(why)
+	l.retryAt = now.Add(l.retry.NextBackOff())
+	if unavailable(err) {
+		l.lostAt = now
+	}
+}
+
+// count keeps the look in the statistics, and tells of it.
+func (l *lookout) count(why Reason, c store.Claimed, took time.Duration) {
+	n, lost := len(c.Jobs), l.unsignalled(why, c.Jobs)
+	l.mu.Lock()
+	l.counts[why].Looks++
+	l.counts[why].Jobs += uint64(n)
+	l.lostSignals += uint64(lost)
+	l.mu.Unlock()
+	l.shift.tell(Event{Type: Looked, Queue: l.name, Wake: why, Jobs: n, Took: took})
+	if lost > 0 {
+		l.shift.tell(Event{Type: Wakeless, Queue: l.name, Jobs: lost, Reason: "nothing but time told of them: are signals arriving?"})
+	}
+}
+
+// unsignalled counts the jobs that only time led to: those that a poll finds,
+// and those that a look for ended leases finds although they never ran.
+func (l *lookout) unsignalled(why Reason, jobs []store.Job) (n int) {
+	for _, job := range jobs {
+		if why == ByPoll || why == ByTimer && l.leaseOnly && job.Attempt == 1 {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,225 @@
+package dispatcher
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/lockstep-pg/lockstep/listener"
+	"github.com/lockstep-pg/lockstep/locks"
+	"github.com/lockstep-pg/lockstep/store"
+)
+
+// callTimeout bounds every call that claims, finishes or does a duty: a socket
+// that swallows it costs so much, and its connection.
+const callTimeout = 8 * time.Second
+
+// shift is one run of a Dispatcher, from its registration to the end: a worker
+// of its own in the eyes of the database.
+type shift struct {
+	*Dispatcher
+	worker     store.WorkerID
+	handlers   map[string]*handler
+	kinds      []string
+	plainKinds []string // without the transactional ones
+	maxTx      int
+
+	conns    *conns
+	listener *listener.Listener
+	locks    *locks.Locks
+	leases   *leases
+	heart    *heart
+	finisher *finisher
+	due      *due
+	sweeper  *sweeper
+	clock    clock
+	queues   []*queue
+	byHash   map[string]*queue // by what signals call them
+	holders  sync.Map          // store.Stuck that the administrator was told of
+
+	claiming context.Context // ends first: no more claims
+	work     context.Context // what handlers' contexts descend from
+	endWork  context.CancelCauseFunc
+	forced   chan struct{}   // closed when handlers are waited for no longer
+	keeping  context.Context // ends when all work has: leases, signals
+	endKeep  context.CancelFunc
+	writes   context.Context // never ends: what is sent is not taken back
+
+	loops   sync.WaitGroup // end with claiming
+	slots   sync.WaitGroup // running attempts
+	keepers sync.WaitGroup // end with keeping
+
+	open     atomic.Int64 // attempts about which something is left to do
+	progress atomic.Int64 // counts what may give other loops something to do
+	change   chan struct{}
+	txBusy   atomic.Int64 // transactional attempts, running or about to
+	txWanted atomic.Bool  // a look left transactional kinds out
+
+	// uncheckable: this server's system knows no client_connection_check_interval.
+	uncheckable atomic.Bool
+}
+
+func newShift(ctx context.Context, d *Dispatcher, handlers map[string]*handler) *shift {
+	s := &shift{
+		Dispatcher: d, worker: store.NewWorkerID(), handlers: handlers,
+		kinds:  slices.Sorted(maps.Keys(handlers)),
+		forced: make(chan struct{}), change: make(chan struct{}, 1), claiming: ctx,
+		writes: context.WithoutCancel(ctx), byHash: make(map[string]*queue),
+	}
+	s.work, s.endWork = context.WithCancelCause(s.writes)
+	s.keeping, s.endKeep = context.WithCancel(s.writes)
+	for _, kind := range s.kinds {
+		if !handlers[kind].transactional {
+			s.plainKinds = append(s.plainKinds, kind)
+		}
+	}
+	control, txs := d.cfg.shares(len(s.plainKinds) < len(s.kinds))
+	s.maxTx = txs
+	s.conns = newConns(d.pool, d.listen, control, txs)
+	s.locks = locks.New(d.cfg.Schema)
+	s.leases = newLeases(d.cfg.Lease)
+	s.heart = newHeart(s)
+	s.finisher = newFinisher(s, max(1, control-1))
+	s.due, s.sweeper = newDue(s), newSweeper(s)
+	for _, name := range slices.Sorted(maps.Keys(d.cfg.Queues)) {
+		s.queues = append(s.queues, newQueue(s, name, d.cfg.Queues[name].Concurrency))
+	}
+	return s
+}
+
+// begin registers, which must precede the first claim, and waits for a
+// database that is away. What the server refuses is an error.
+func (s *shift) begin(ctx context.Context) error {
+	retry := newBackoff(100*time.Millisecond, 10*time.Second)
+	for {
+		var known store.Registered
+		err := s.heart.use(ctx, func(ctx context.Context, db *store.Store) (err error) {
+			known, err = db.Register(ctx, s.registration())
+			return err
+		})
+		if err == nil {
+			return s.prepare(known)
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if !unavailable(err) {
+			return fmt.Errorf("dispatcher: register: %w", err)
+		}
+		s.trouble(ctx, "register", err)
+		_ = sleep(ctx, retry.NextBackOff())
+	}
+}
+
+func (s *shift) registration() store.Registration {
+	r := store.Registration{Worker: s.worker, Name: s.cfg.Name, Kinds: s.kinds, Lease: s.cfg.Lease}
+	for _, q := range s.queues {
+		r.Queues = append(r.Queues, q.name)
+	}
+	return r
+}
+
+// prepare builds what needs to know the schema's channel.
+func (s *shift) prepare(known store.Registered) (err error) {
+	for i, hash := range known.QueueHashes {
+		s.byHash[hash] = s.queues[i]
+	}
+	s.listener, err = listener.New(s.listening(known.Channel))
+	return err
+}
+
+// start sets everything going. The lookouts need not wait for the listener: it
+// has them look again as soon as LISTEN stands, and if it never does, they poll.
+func (s *shift) start() {
+	s.keepers.Go(func() { _ = s.listener.Run(s.keeping) })
+	s.keepers.Go(func() { s.heart.run(s.keeping) })
+	s.keepers.Go(func() { s.leases.watch(s.keeping) })
+	s.loops.Go(func() { s.due.run(s.claiming) })
+	s.loops.Go(func() { s.sweeper.run(s.claiming) })
+	s.loops.Go(func() { s.upkeep(s.claiming) })
+	for _, q := range s.queues {
+		s.loops.Go(func() { newLookout(q).keep(s.claiming) })
+	}
+}
+
+// stopping says that nothing more is to be begun.
+func (s *shift) stopping() bool { return s.claiming.Err() != nil }
+
+// store is the store on one of our connections.
+func (s *shift) store(db store.DB) *store.Store { return store.New(db).In(s.cfg.Schema) }
+
+// control makes one call on a control connection. Once sent, it is not taken
+// back when the dispatcher stops: its answer may be jobs that are claimed.
+func (s *shift) control(fn func(context.Context, *store.Store) error) error {
+	ctx, cancel := context.WithTimeoutCause(s.writes, callTimeout, errNoAnswer)
+	defer cancel()
+	return s.conns.control.use(ctx, func(conn *pgx.Conn) error {
+		return fn(ctx, s.store(conn))
+	})
+}
+
+func (s *shift) claim(args store.ClaimArgs) (c store.Claimed, err error) {
+	err = s.control(func(ctx context.Context, db *store.Store) (err error) {
+		c, err = db.Claim(ctx, args)
+		return err
+	})
+	return c, err
+}
+
+func (s *shift) finish(args store.FinishArgs) (answers map[int64]store.Finished, err error) {
+	err = s.control(func(ctx context.Context, db *store.Store) (err error) {
+		answers, err = db.Finish(ctx, args)
+		return err
+	})
+	return answers, err
+}
+
+// saw uses what a claim told besides its jobs.
+func (s *shift) saw(c store.Claimed, sent time.Time) {
+	s.clock.set(c.LookedAt, sent)
+	if !c.DueAt.IsZero() {
+		s.due.expect(sent.Add(c.DueAt.Sub(c.LookedAt)))
+	}
+	for _, k := range c.Stuck {
+		s.endStuck(k)
+	}
+}
+
+// txFree is how many transactional handlers find a connection. If none does,
+// the queues are woken when the next one ends.
+func (s *shift) txFree() int {
+	if free := s.maxTx - int(s.txBusy.Load()); free > 0 {
+		return free
+	}
+	s.txWanted.Store(true)
+	return s.maxTx - int(s.txBusy.Load()) // one may have ended before it could know
+}
+
+// txDone notes the end of a transactional attempt.
+func (s *shift) txDone() {
+	s.txBusy.Add(-1)
+	if s.txWanted.Swap(false) {
+		s.ringAll(ByTimer)
+	}
+}
+
+// ringAll has all queues looked at.
+func (s *shift) ringAll(why Reason) {
+	for _, q := range s.queues {
+		q.bell.ring(why)
+	}
+}
+
+// trouble tells of a database that did not do what was asked, unless it was
+// not to be waited for any more.
+func (s *shift) trouble(ctx context.Context, step string, err error) {
+	if ctx.Err() == nil {
+		s.tell(Event{Type: Trouble, Reason: step, Err: err})
+	}
+}

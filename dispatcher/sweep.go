@@ -1,0 +1,147 @@
+package dispatcher
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/lockstep-pg/lockstep/store"
+)
+
+const (
+	// sweepLimit is how many lanes one go looks at.
+	sweepLimit = 1000
+	// sweepEvery is how often everything is swept, whatever was signalled.
+	sweepEvery = 30 * time.Second
+	// sweepPause lets others at the database between two goes.
+	sweepPause = 20 * time.Millisecond
+)
+
+// sweeper repairs lanes without a head, in queues for which a signal asks, and
+// everywhere from time to time.
+type sweeper struct {
+	shift *shift
+	bell  bell
+
+	mu      sync.Mutex
+	asked   map[string]bool // queues to sweep; "" is all
+	pending int             // asked for, and not done yet
+}
+
+func newSweeper(s *shift) *sweeper {
+	return &sweeper{shift: s, bell: newBell(), asked: map[string]bool{"": true}}
+}
+
+// ask has a queue swept.
+func (w *sweeper) ask(queue string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asked[queue] = true
+	w.bell.nudge()
+}
+
+// askAll has everything swept.
+func (w *sweeper) askAll() { w.ask("") }
+
+// take hands over what was asked for.
+func (w *sweeper) take() map[string]bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	asked := w.asked
+	w.asked = make(map[string]bool)
+	w.pending = len(asked)
+	return asked
+}
+
+// done reports whether nothing that was asked for is left to do.
+func (w *sweeper) done() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.asked)+w.pending == 0
+}
+
+// run sweeps until ctx ends. Where it is refused, or the database fails, it asks
+// again itself, a little later each time.
+func (w *sweeper) run(ctx context.Context) {
+	again := doubling{first: time.Millisecond, most: 250 * time.Millisecond}
+	retry := newBackoff(20*time.Millisecond, 10*time.Second)
+	full := time.Now().Add(jittered(sweepEvery))
+	wait := time.Duration(0)
+	for sleep(ctx, wait) == nil {
+		refused, err := w.sweepAsked(ctx)
+		switch {
+		case err != nil:
+			w.shift.trouble(ctx, "sweep", err)
+			wait = retry.NextBackOff()
+			continue
+		case refused:
+			wait = again.next()
+			continue
+		}
+		again.reset()
+		retry.Reset()
+		wait = 0
+		w.shift.nudge()
+		if !w.rest(ctx, full) {
+			full = time.Now().Add(jittered(sweepEvery))
+		}
+	}
+}
+
+// rest waits for somebody to ask. At time full it asks for everything itself,
+// and returns false.
+func (w *sweeper) rest(ctx context.Context, full time.Time) (asked bool) {
+	timer := time.NewTimer(time.Until(full))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-w.bell.c:
+	case <-timer.C:
+		w.askAll()
+		return false
+	}
+	return true
+}
+
+// sweepAsked sweeps what was asked for. What is refused or fails stays asked for.
+func (w *sweeper) sweepAsked(ctx context.Context) (refused bool, err error) {
+	for queue := range w.take() {
+		left, sweepErr := 0, err
+		if err == nil {
+			left, sweepErr = w.sweep(ctx, queue)
+		}
+		w.mu.Lock()
+		w.pending--
+		if left > 0 || sweepErr != nil {
+			w.asked[queue] = true
+		}
+		w.mu.Unlock()
+		refused, err = refused || left > 0, sweepErr
+	}
+	return refused, err
+}
+
+// sweep makes one pass over the lanes of a queue, "" for all, and counts the
+// lanes that were refused.
+func (w *sweeper) sweep(ctx context.Context, queue string) (refused int, err error) {
+	var cursor []string
+	for {
+		var swept store.Swept
+		err := w.shift.control(func(ctx context.Context, db *store.Store) (err error) {
+			swept, err = db.Sweep(ctx, sweepLimit, queue, cursor)
+			return err
+		})
+		if err != nil {
+			return refused, err
+		}
+		refused += swept.Refused
+		if swept.Placed+swept.Promoted > 0 {
+			w.shift.advance()
+			w.shift.ringAll(ByTimer)
+		}
+		if !swept.More || sleep(ctx, sweepPause) != nil {
+			return refused, nil
+		}
+		cursor = swept.Cursor
+	}
+}
