@@ -1,0 +1,35 @@
+# make demo and make test do everything on a fresh machine with Go.
+
+GO ?= go
+
+# Versions of the tools that lint uses.
+GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.PHONY: demo test bench lint postgres
+
+# demo works a queue and proves, on its own data, that nothing was lost,
+# overlapped or out of order.
+demo: postgres
+	$(GO) run ./cmd/lockstep demo
+
+# test runs everything, with the race detector.
+test: postgres
+	$(GO) vet ./...
+	$(GO) test -race -timeout 10m ./...
+
+# bench measures speed and latency on this machine and prints its set-up.
+bench: postgres
+	$(GO) test -run '^$$' -bench . -benchmem -timeout 30m ./...
+
+# lint fails on a file that is not formatted, and on what vet or staticcheck
+# finds.
+lint:
+	@unformatted=$$($(GO) run $(GOFUMPT) -l .); \
+	if [ -n "$$unformatted" ]; then echo "not formatted by gofumpt:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+# postgres finds PostgreSQL's server binaries, or gets them and says how.
+postgres:
+	@integration/postgres/install.sh
