@@ -40,8 +40,10 @@ type Config struct {
 	OnState func(State)
 
 	// Probe sends payload to Channel over any connection but the listener's
-	// own (see Notify) and must honour its context. It is repeated while it
-	// returns errors, until ProbeTimeout has passed. Nil: each probe is sent
+	// own (see Notify). Its context ends after ProbeTimeout and for no other
+	// reason, so that an interruption never costs that connection; it may be
+	// called again before it has returned. While it returns errors it is
+	// repeated, until ProbeTimeout has passed. Nil: each probe is sent
 	// over a connection opened by Connect and closed again, which is right but
 	// costs a connection for a moment.
 	Probe func(ctx context.Context, payload string) error

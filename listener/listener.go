@@ -27,7 +27,7 @@ type Listener struct {
 	attempts int
 	session  *session // the current connection, nil if there is none
 
-	cleanups sync.WaitGroup // connections that pgx is still closing
+	cleanups sync.WaitGroup // watches, and connections that pgx is closing
 }
 
 // New returns a Listener that does nothing until Run. The error names the
@@ -50,9 +50,9 @@ func New(cfg Config) (*Listener, error) {
 
 // Run listens until ctx ends, through whatever happens to the server or the
 // network, and then returns nil. It returns an error only if it is already
-// running. All goroutines it started have ended by then; pgx takes up to 15 s
-// for that if a connection broke just before in a network that swallows
-// packets.
+// running. All goroutines it started have ended by then, which takes long only
+// in a network that swallows packets: ProbeTimeout for a probe being sent, 15 s
+// for pgx to close a connection that broke.
 func (l *Listener) Run(ctx context.Context) error {
 	if !l.running.CompareAndSwap(false, true) {
 		return errRunning

@@ -57,6 +57,32 @@ func TestProbeIsSentAgainAfterAnError(t *testing.T) {
 	}
 }
 
+// Interrupting a probe would cost the connection it goes over, and that may be
+// one that others need.
+func TestProbeIsNotInterrupted(t *testing.T) {
+	t.Parallel()
+	probing, release := make(chan context.Context, 1), make(chan struct{})
+	e := listen(t, testdb.Server(t), func(c *listener.Config) {
+		notify := direct(t, testdb.Server(t), c.Channel)
+		c.Probe = func(ctx context.Context, payload string) error {
+			select {
+			case probing <- ctx: // the first
+				<-release
+				return ctx.Err()
+			default:
+				return notify(ctx, payload)
+			}
+		}
+	})
+	await(t, "LISTEN to stand", e.catchUps)
+	e.terminate()
+	e.becomes(listener.Connected)
+	if err := await(t, "the first probe", probing).Err(); err != nil {
+		t.Errorf("the first probe's context ended with its session: %v", err)
+	}
+	close(release)
+}
+
 func TestProbeThatCannotBeSentSaysWhy(t *testing.T) {
 	t.Parallel()
 	e := listen(t, testdb.Server(t), func(c *listener.Config) {

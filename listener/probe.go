@@ -62,18 +62,27 @@ func (s *session) probe(ctx context.Context) error {
 	case <-answered:
 		return nil
 	case <-ctx.Done():
-		if sent != nil {
-			return fmt.Errorf("%w: send: %w", errUnanswered, sent)
-		}
-		return fmt.Errorf("%w for %v", errUnanswered, s.l.cfg.ProbeTimeout)
 	}
+	select {
+	case <-answered: // in time, only the sending was slow to return
+		return nil
+	default:
+	}
+	if sent != nil {
+		return fmt.Errorf("%w: send: %w", errUnanswered, sent)
+	}
+	return fmt.Errorf("%w for %v", errUnanswered, s.l.cfg.ProbeTimeout)
 }
 
 // send repeats the probe until it is sent, answered by another notification,
 // or out of time: the connection it goes over may be a dead one of a pool.
 func (s *session) send(ctx context.Context, answered <-chan struct{}) error {
+	// A statement that is cancelled costs its connection, which others may
+	// need. So only time ends it, not the end of this session or of Run.
+	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.l.cfg.ProbeTimeout)
+	defer cancel()
 	for {
-		err := s.l.cfg.Probe(ctx, "x "+s.nonce)
+		err := s.l.cfg.Probe(sending, "x "+s.nonce)
 		if err == nil {
 			return nil
 		}

@@ -18,7 +18,6 @@ type session struct {
 	sock  net.Conn
 	nonce string
 	stop  context.CancelFunc
-	watch sync.WaitGroup
 
 	mu         sync.Mutex
 	lastHeard  time.Time
@@ -42,7 +41,7 @@ func newSession(l *Listener, conn *pgx.Conn) *session {
 func (s *session) listening(ctx context.Context) {
 	_ = s.sock.SetDeadline(time.Time{})
 	ctx, s.stop = context.WithCancel(ctx)
-	s.watch.Go(func() {
+	s.l.cleanups.Go(func() {
 		if err := s.keepProbing(ctx); err != nil {
 			s.giveUp(err)
 		}
@@ -81,11 +80,10 @@ func (s *session) giveUp(fault error) {
 	_ = s.sock.SetDeadline(time.Unix(1, 0))
 }
 
-// end stops the watching. It returns how long the session was verified, 0 if
+// end stops the watching, without waiting for a probe on its way. It returns how long the session was verified, 0 if
 // it never was, and the reason for its end: what watch found, or else err.
 func (s *session) end(err error) (verified time.Duration, reason error) {
 	s.stop()
-	s.watch.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.verifiedAt.IsZero() {
