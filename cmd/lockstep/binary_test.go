@@ -1,12 +1,16 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,11 +18,14 @@ import (
 	"github.com/lockstep-pg/lockstep/integration/testdb"
 )
 
-// command is the built program with an environment of its own.
+// command is the built program; of the variables it heeds it gets only env.
 func command(t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, args...)
-	cmd.Env = append([]string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}, env...)
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		return strings.HasPrefix(entry, "PG") || strings.HasPrefix(entry, "LOCKSTEP_")
+	})
+	cmd.Env = append(cmd.Env, env...)
 	return cmd
 }
 
@@ -131,5 +138,44 @@ func TestBinaryKeepsThePasswordFromTheProcessList(t *testing.T) {
 		if strings.Contains(stderr.String(), secret) {
 			t.Errorf("the password is shown: %s", stderr.String())
 		}
+	}
+}
+
+func TestBinaryDemoIsRemovedOnInterrupt(t *testing.T) {
+	t.Parallel()
+	cmd := command(t, nil, "demo", "--length", "1m")
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stdout)
+	var dir string
+	for lines.Scan() && !strings.Contains(lines.Text(), "enqueued") {
+		if _, after, found := strings.Cut(lines.Text(), "private PostgreSQL in "); found {
+			dir = after
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "PG_VERSION")); dir == "" || err != nil {
+		t.Fatalf("no private server while the demo runs: %q, %v; stderr: %s", dir, err, stderr.String())
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	for lines.Scan() {
+		if strings.HasPrefix(lines.Text(), "lost") {
+			t.Error("an interrupted demo reports a verdict")
+		}
+	}
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
+		t.Errorf("exit code = %d, want %d; stderr: %s", code, exitInterrupted, stderr.String())
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder %s is still there: %v", dir, err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 type demoCommand struct {
 	URL    string        `name:"database-url" xor:"database" placeholder:"URL" help:"Database to run in, in a schema of the demo's own that is dropped at the end. Default: $$LOCKSTEP_DATABASE_URL, else a private PostgreSQL that is removed at the end; the PG* variables alone choose none."`
 	File   string        `name:"database-url-file" xor:"database" placeholder:"FILE" help:"File that holds the database URL."`
-	Length time.Duration `default:"15s" placeholder:"DURATION" help:"How long jobs are produced, from 1s on; a burst of 15,000 jobs comes on top. Default: 15s."`
+	Length time.Duration `default:"15s" placeholder:"DURATION" help:"How long jobs are produced, from 1s on; a burst of 9,000 jobs comes on top. Default: 15s."`
 }
 
 // Run runs the demo. What its dispatchers log is shown at level debug only: it

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -38,10 +39,14 @@ Exit codes: 0 done, 1 failure, 2 wrong usage, 3 a job was refused, 4 database no
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
 	a := &app{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, env: env}
 	err := a.run(args)
+	code := exitCode(ctx, err)
+	if code == exitInterrupted {
+		err = fmt.Errorf("interrupted: %w", err)
+	}
 	if err != nil {
 		complain(stderr, err)
 	}
-	return exitCode(ctx, err)
+	return code
 }
 
 func (a *app) run(args []string) error {

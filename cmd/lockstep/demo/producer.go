@@ -14,7 +14,7 @@ import (
 
 const (
 	meanPause = 12 * time.Millisecond // between two transactions of a producer
-	burstJobs = 5000                  // of one bulk transaction
+	burstJobs = 3000                  // of one bulk transaction
 )
 
 // producer is a service that enqueues jobs in its own transactions.
