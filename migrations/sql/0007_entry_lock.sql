@@ -3,7 +3,8 @@
 -- ascending order of their numbers, then the lanes' fine ones, ascending. So
 -- producers can't deadlock.
 
--- How long a commit waits for a lane, and a bulk commit for a queue.
+-- How long a commit waits for all its lanes together, or a bulk commit for its
+-- queues.
 create function @schema@.entry_timeout() returns interval
 language sql immutable parallel safe
 return '10 seconds'::interval;
@@ -25,6 +26,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $lockstep$
 declare
+  until   constant timestamptz := clock_timestamp() + @schema@.entry_timeout();
   step    record;
   whole   text[];
   numbers bigint[];
@@ -40,9 +42,9 @@ begin
     from (select distinct u.queue from unnest(queues) as u(queue)) q order by 2
   loop
     if step.exclusive then
-      perform @schema@.lock_queue(step.queue, step.number);
+      perform @schema@.lock_queue(step.queue, step.number, until);
     else
-      perform @schema@.lock_numbers(array[step.number], array[format('queue %L', step.queue)], true);
+      perform @schema@.lock_numbers(array[step.number], array[format('queue %L', step.queue)], true, until);
     end if;
   end loop;
   select array_agg(l.number order by l.number), array_agg(l.name order by l.number) into numbers, names
@@ -51,53 +53,62 @@ begin
         from unnest(queues, tenants, keys) as u(queue, tenant, key)
         where u.queue <> all (whole) order by 1) l;
   if numbers is not null then
-    perform @schema@.lock_numbers(numbers, names, false);
+    perform @schema@.lock_numbers(numbers, names, false, until);
   end if;
 end $lockstep$;
 
--- lock_numbers waits for locks in the order given. A free one costs a try; the
--- first one that is not opens the one subtransaction in which the rest is
--- waited for, so that a time-out can be told in words.
-create function @schema@.lock_numbers(numbers bigint[], names text[], shared boolean) returns void
+-- lock_numbers waits for locks in the order given, no longer than until. A free
+-- one costs a try; the first one that is not opens the one subtransaction in
+-- which the rest is waited for, so that a time-out can be told in words.
+create function @schema@.lock_numbers(numbers bigint[], names text[], shared boolean, until timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set lock_timeout = 0
 as $lockstep$
 declare
-  i integer := 1;
+  i integer := @schema@.first_refused(numbers, 1, shared);
 begin
-  while i <= cardinality(numbers) and
-    case when shared then pg_try_advisory_xact_lock_shared(numbers[i]) else pg_try_advisory_xact_lock(numbers[i]) end
-  loop
-    i := i + 1;
-  end loop;
   if i > cardinality(numbers) then
     return;
   end if;
-  perform set_config('lock_timeout', (extract(epoch from @schema@.entry_timeout()) * 1000)::bigint::text, true);
   begin
-    while i <= cardinality(numbers) loop
+    loop
+      perform set_config('lock_timeout', greatest(1, ceil(extract(epoch from until - clock_timestamp()) * 1000))::bigint::text, true);
       if shared then
         perform pg_advisory_xact_lock_shared(numbers[i]);
       else
         perform pg_advisory_xact_lock(numbers[i]);
       end if;
-      i := i + 1;
+      i := @schema@.first_refused(numbers, i + 1, shared);
+      exit when i > cardinality(numbers);
     end loop;
   exception when lock_not_available then
     perform @schema@.raise_locked(names[i], numbers[i]);
   end;
 end $lockstep$;
 
+-- first_refused tries locks from the i-th on and answers which one can't be
+-- had at once; one more than there are if all could.
+create function @schema@.first_refused(numbers bigint[], i integer, shared boolean) returns integer
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $lockstep$
+begin
+  while i <= cardinality(numbers) and
+    case when shared then pg_try_advisory_xact_lock_shared(numbers[i]) else pg_try_advisory_xact_lock(numbers[i]) end
+  loop
+    i := i + 1;
+  end loop;
+  return i;
+end $lockstep$;
+
 -- lock_queue takes a coarse lock exclusive, in short rounds with pauses:
 -- whoever stands behind a waiting exclusive request stands a round at most.
-create function @schema@.lock_queue(queue text, number bigint) returns void
+create function @schema@.lock_queue(queue text, number bigint, until timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set lock_timeout = '100ms'
 as $lockstep$
-declare
-  until constant timestamptz := clock_timestamp() + @schema@.entry_timeout();
 begin
   loop
     begin
@@ -130,6 +141,6 @@ begin
      and ((l.classid::bigint << 32) | l.objid::bigint) = number
      and l.pid is distinct from pg_backend_pid();
   raise exception using errcode = 'LS004',
-    message = format('%s was locked for longer than %s by %s', what, @schema@.entry_timeout(), coalesce(holders, 'a session that has gone')),
+    message = format('%s could not be entered within %s: locked by %s', what, @schema@.entry_timeout(), coalesce(holders, 'a session that has gone')),
     hint = 'a producer of the same lane stays in its commit, or a two-phase transaction is in doubt: commit it or roll it back';
 end $lockstep$;

@@ -53,8 +53,9 @@ begin
            exists (select from @schema@.job w where w.queue = place_one.queue and w.tenant = place_one.tenant
                       and w.ordering_key = place_one.ordering_key and w.stage = 'w')
       into headed, waiting;
-    if waiting and not headed then
-      perform @schema@.promote_headless(array[place_one.queue], array[place_one.tenant], array[place_one.ordering_key]);
+    if waiting and not headed and (select h.left_headless > 0 from @schema@.promote_headless(
+         array[place_one.queue], array[place_one.tenant], array[place_one.ordering_key]) h) then
+      perform @schema@.signal('w', place_one.queue, 0);
     end if;
   end if;
   fresh := @schema@.next_turn();

@@ -2,8 +2,8 @@
 -- field, and an answer for a dedupe key that is taken.
 
 -- job_problem says what is wrong with a job, field first, or null.
-create function @schema@.job_problem(queue text, kind text, tenant text, ordering_key text, dedupe_key text, priority integer,
-  run_at timestamptz, delay interval, max_attempts integer, payload jsonb, headers jsonb) returns text
+create function @schema@.job_problem(queue text, kind text, tenant text, ordering_key text, dedupe_key text, priority numeric,
+  run_at timestamptz, delay interval, max_attempts numeric, payload jsonb, headers jsonb) returns text
 language sql stable
 begin atomic
   select case
@@ -16,8 +16,10 @@ begin atomic
     when octet_length(ordering_key) > 1000 then format('ordering_key is %s bytes long; at most 1000 are allowed', octet_length(ordering_key))
     when dedupe_key = '' then 'dedupe_key must not be empty; leave it out for none'
     when octet_length(dedupe_key) > 1000 then format('dedupe_key is %s bytes long; at most 1000 are allowed', octet_length(dedupe_key))
-    when priority not between -9 and 9 then format('priority is %s; it must be between -9 and 9', priority)
-    when max_attempts not between 1 and 32767 then format('max_attempts is %s; it must be between 1 and 32767', max_attempts)
+    when priority not between -9 and 9 or priority <> trunc(priority) then
+      format('priority is %s; it must be a whole number between -9 and 9', priority)
+    when max_attempts not between 1 and 32767 or max_attempts <> trunc(max_attempts) then
+      format('max_attempts is %s; it must be a whole number between 1 and 32767', max_attempts)
     when run_at is not null and delay is not null then 'run_at is given together with delay; give one of them'
     when run_at = 'infinity' or run_at = '-infinity' then 'run_at must be a finite time'
     when run_at >= '10000-01-01 00:00:00+00' then 'run_at must be before the year 10000'
@@ -67,8 +69,8 @@ end $lockstep$;
 -- parse_jobs reads a JSON array of jobs; the fields are enqueue's arguments.
 -- The first bad one raises LS002, its place from 1 in the error's detail.
 create function @schema@.parse_jobs(jobs jsonb) returns table (
-  ordinal integer, kind text, payload jsonb, queue text, tenant text, ordering_key text, priority integer, run_at timestamptz,
-  delay interval, max_attempts integer, dedupe_key text, headers jsonb)
+  ordinal integer, kind text, payload jsonb, queue text, tenant text, ordering_key text, priority numeric, run_at timestamptz,
+  delay interval, max_attempts numeric, dedupe_key text, headers jsonb)
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $lockstep$
@@ -92,8 +94,8 @@ begin
     select u.n::integer, p.kind, coalesce(u.job -> 'payload', '{}'), coalesce(p.queue, 'default'), coalesce(p.tenant, ''),
            p.ordering_key, coalesce(p.priority, 0), p.run_at, p.delay, coalesce(p.max_attempts, 12), p.dedupe_key, coalesce(p.headers, '{}')
       from jsonb_array_elements(parse_jobs.jobs) with ordinality u(job, n)
-     cross join lateral jsonb_to_record(u.job) p(kind text, queue text, tenant text, ordering_key text, priority integer,
-       run_at timestamptz, delay interval, max_attempts integer, dedupe_key text, headers jsonb);
+     cross join lateral jsonb_to_record(u.job) p(kind text, queue text, tenant text, ordering_key text, priority numeric,
+       run_at timestamptz, delay interval, max_attempts numeric, dedupe_key text, headers jsonb);
 end $lockstep$;
 
 -- check_jobs raises for the first bad job of a bulk call and writes nothing.
@@ -113,10 +115,49 @@ begin
   end if;
 end $lockstep$;
 
--- enqueue_many adds the jobs of a JSON array in one statement: all, or, if one
--- is bad, none. Their order is the order of the array. The rows go in sorted
--- by dedupe key, so that two calls with the same keys can't deadlock.
+-- enqueue_many adds the jobs of a JSON array: all, or, if one is bad, none.
+-- Their order is the order of the array. Two calls with the same dedupe keys
+-- can't deadlock: the rows go in sorted by key, and where the job that had a
+-- key finished meanwhile, everything is undone and tried again, since to insert
+-- that one alone would be to go back in that order.
 create function @schema@.enqueue_many(jobs jsonb)
+returns table (ordinal integer, id bigint, created boolean)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set jit = off
+as $lockstep$
+#variable_conflict use_column
+declare
+  ids     bigint[]; -- by place in the array
+  there   bigint[]; -- beside them, the jobs that are there now
+  answers boolean[];
+begin
+  perform @schema@.check_jobs(enqueue_many.jobs);
+  ids := array(select @schema@.next_id() from generate_series(1, jsonb_array_length(enqueue_many.jobs)));
+  if not jsonb_path_exists(enqueue_many.jobs, '$[*].dedupe_key ? (@ != null)') then
+    return query select m.ordinal, m.id, m.created from @schema@.insert_jobs(enqueue_many.jobs, ids) m;
+    return;
+  end if;
+  for try in 1 .. 10 loop
+    begin
+      select array_agg(m.id order by m.ordinal), array_agg(m.created order by m.ordinal) into there, answers
+        from @schema@.insert_jobs(enqueue_many.jobs, ids) m;
+      if cardinality(there) = cardinality(ids) then
+        return query select u.n::integer, u.id, u.created from unnest(there, answers) with ordinality u(id, created, n);
+        return;
+      end if;
+      raise exception using errcode = 'LS000';
+    exception when sqlstate 'LS000' then
+      null;
+    end;
+  end loop;
+  raise exception using errcode = 'serialization_failure', message = 'jobs with these dedupe keys finish too fast to be told of', hint = 'try again';
+end $lockstep$;
+
+-- insert_jobs inserts checked jobs with the ids given, sorted by dedupe key,
+-- and answers for each that is new or whose key an unfinished job has. One is
+-- left out if that job finished in between.
+create function @schema@.insert_jobs(jobs jsonb, ids bigint[])
 returns table (ordinal integer, id bigint, created boolean)
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -125,35 +166,25 @@ set jit = off
 as $lockstep$
 #variable_conflict use_column
 declare
-  n     integer;
-  ids   bigint[];
-  fresh  bigint[];
-  job   record;
+  fresh bigint[];
 begin
-  perform @schema@.check_jobs(enqueue_many.jobs);
-  n := jsonb_array_length(enqueue_many.jobs);
-  ids := array(select @schema@.next_id() from generate_series(1, n));
   with inserted as (
     insert into @schema@.job as j (id, kind, payload, queue, tenant, ordering_key, priority, run_at, max_attempts, dedupe_key, headers)
     select ids[p.ordinal], p.kind, p.payload, p.queue, p.tenant, p.ordering_key, p.priority,
            coalesce(p.run_at, clock_timestamp() + coalesce(p.delay, '0')), p.max_attempts, p.dedupe_key, p.headers
-      from @schema@.parse_jobs(enqueue_many.jobs) p
+      from @schema@.parse_jobs(insert_jobs.jobs) p
      order by p.queue, p.tenant, p.dedupe_key, p.ordinal
     on conflict (queue, tenant, dedupe_key, dedupe_seat) where dedupe_key is not null do nothing
     returning j.id)
-  select array_agg(i.id order by i.id) into fresh from inserted i;
+  select array_agg(i.id) into fresh from inserted i;
   return query select u.n::integer, u.id, true from unnest(ids) with ordinality u(id, n) join unnest(fresh) f(id) on f.id = u.id;
-  if cardinality(fresh) = n then
+  if cardinality(fresh) = cardinality(ids) then
     return;
   end if;
-  -- The keys that were taken: by now their jobs are there, or over again.
-  for job in
-    select p.* from @schema@.parse_jobs(enqueue_many.jobs) p left join unnest(fresh) f(id) on f.id = ids[p.ordinal]
-     where f.id is null order by p.queue, p.tenant, p.dedupe_key, p.ordinal
-  loop
-    ordinal := job.ordinal;
-    select e.id, e.created into id, created from @schema@.enqueue(job.kind, job.payload, job.queue, job.tenant, job.ordering_key,
-      job.priority, job.run_at, job.delay, job.max_attempts, job.dedupe_key, job.headers) e;
-    return next;
-  end loop;
+  return query
+    select p.ordinal, j.id, false
+      from @schema@.parse_jobs(insert_jobs.jobs) p
+      left join unnest(fresh) f(id) on f.id = ids[p.ordinal]
+      join @schema@.job j on j.queue = p.queue and j.tenant = p.tenant and j.dedupe_key = p.dedupe_key and j.dedupe_seat = 0
+     where f.id is null;
 end $lockstep$;
