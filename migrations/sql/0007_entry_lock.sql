@@ -132,10 +132,11 @@ as $lockstep$
 declare
   holders text;
 begin
-  select string_agg(distinct coalesce('pid ' || l.pid, format('prepared transaction %L', p.gid), 'a prepared transaction'), ', ')
+  select string_agg(distinct coalesce('pid ' || l.pid, 'prepared transaction ' || quote_literal(p.gid), 'a prepared transaction'), ', ')
     into holders
     from pg_locks l
-    left join pg_prepared_xacts p on l.pid is null and p.transaction::text = split_part(l.virtualtransaction, '/', 2)
+    left join pg_locks x on l.pid is null and x.pid is null and x.locktype = 'transactionid' and x.virtualtransaction = l.virtualtransaction
+    left join pg_prepared_xacts p on p.transaction = x.transactionid
    where l.locktype = 'advisory' and l.granted and l.objsubid = 1
      and l.database = (select d.oid from pg_database d where d.datname = current_database())
      and ((l.classid::bigint << 32) | l.objid::bigint) = number
