@@ -1,0 +1,84 @@
+package protocol_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+func TestSeen_SetsAreArraysNotJoinedCTEs(t *testing.T) {
+	prove(t, rule{
+		must: "sets are worked on as arrays: a join of CTEs on a table never analysed takes time by the square",
+		without: map[string]cut{"arrays": {[]edit{{
+			"from unnest(ids, stages, turns) u(id, stage, turn) where j.id = u.id;",
+			`from (with entered as materialized (select e.id from @schema@.job e where e.stage = 'e' and e.enqueued_xid = pg_current_xact_id()),
+			            seat as materialized (select e.id, row_number() over (order by e.id) as n from @schema@.job e
+			                                   where e.stage = 'e' and e.enqueued_xid = pg_current_xact_id())
+			       select entered.id, stages[seat.n] as stage, turns[seat.n] as turn from entered join seat on seat.id = entered.id) u
+			 where j.id = u.id;`,
+		}}, "times as long"}},
+		scene: func(s *scene) {
+			s.exec("alter table lockstep.job set (autovacuum_enabled = off)")
+			place := func(n int, limit time.Duration) (time.Duration, error) {
+				c := s.enter()
+				c.exec("begin")
+				c.exec("insert into lockstep.job (kind, ordering_key) select 'k', (i % 150)::text from generate_series(1, $1::int) i", n)
+				c.exec(fmt.Sprintf("set local statement_timeout = %d", limit.Milliseconds()))
+				began := time.Now()
+				err := c.try("set constraints all immediate")
+				took := time.Since(began)
+				c.exec("rollback")
+				return took, err
+			}
+			few := time.Minute
+			for range 3 {
+				took, err := place(200, time.Minute)
+				must("placing 200 jobs", err)
+				few = min(few, took)
+			}
+			// 30 times as many: by the square it would be 900 times as long.
+			var err error
+			for range 3 {
+				if _, err = place(6000, 120*few); err == nil {
+					return
+				}
+			}
+			s.failf("placing 6,000 jobs takes more than 120 times as long as 200: %w", err)
+		},
+	})
+}
+
+func TestSeen_AClaimIsAHotUpdate(t *testing.T) {
+	nullable := func(column, def string) edit {
+		return edit{column + " not null default " + def + ",", column + ","}
+	}
+	prove(t, rule{
+		must: "what a claim writes is in no index, and has its full width before: every claim is a HOT update",
+		without: map[string]cut{
+			"width": {[]edit{
+				nullable("claimed_at       timestamptz", "'-infinity'"),
+				nullable("held_since       timestamptz", "'-infinity'"),
+				nullable("lease            interval", "'0'"),
+			}, "HOT"},
+			"lease in an index": {[]edit{{
+				"create index job_settled",
+				"create index job_lease on @schema@.job (lease_until) where stage = 'r';\ncreate index job_settled",
+			}}, "HOT"},
+			"fillfactor": {[]edit{{"fillfactor = 50", "fillfactor = 100"}}, "HOT"},
+		},
+		scene: func(s *scene) {
+			s.exec("insert into lockstep.job (kind, ordering_key) select 'k', case when i % 2 = 0 then i::text end from generate_series(1, 2000) i")
+			// In one transaction, so that nothing makes room meanwhile.
+			claimer := s.enter()
+			claimer.exec("begin")
+			for range 100 {
+				want("jobs claimed", len(claimer.claim(20)), 20)
+			}
+			const counted = "from pg_stat_xact_user_tables where relid = 'lockstep.job'::regclass"
+			want("updates", value[int64](claimer, "select n_tup_upd "+counted), 2000)
+			if hot := value[int64](claimer, "select n_tup_hot_upd "+counted); hot < 1900 {
+				s.failf("%d of 2,000 claims were HOT", hot)
+			}
+		},
+	})
+}
