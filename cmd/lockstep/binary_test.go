@@ -157,7 +157,7 @@ func TestBinaryDemoIsRemovedOnInterrupt(t *testing.T) {
 	var dir string
 	for lines.Scan() && !strings.Contains(lines.Text(), "enqueued") {
 		if _, after, found := strings.Cut(lines.Text(), "private PostgreSQL in "); found {
-			dir = after
+			dir, _, _ = strings.Cut(after, ",")
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "PG_VERSION")); dir == "" || err != nil {

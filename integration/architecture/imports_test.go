@@ -19,7 +19,7 @@ var may = map[string][]string{
 	"handler":                {"dispatcher"},
 	"schedule":               {"store"},
 	"web":                    {"store", "dispatcher"},
-	"integration/postgres":   {},
+	"integration/postgres":   {"integration/postgres"},
 	"integration/faultproxy": {},
 }
 

@@ -18,6 +18,10 @@ type Config struct {
 	// drain come on top. Zero: 15 s.
 	Length time.Duration
 
+	// Burst is how many jobs are enqueued in bulk after that, by three producers,
+	// and drained. Zero: 9000.
+	Burst int
+
 	// Out gets the progress and the report. Nil: nobody does.
 	Out io.Writer
 
@@ -32,6 +36,9 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	if c.Length == 0 {
 		c.Length = 15 * time.Second
+	}
+	if c.Burst == 0 {
+		c.Burst = 9000
 	}
 	if c.Out == nil {
 		c.Out = io.Discard

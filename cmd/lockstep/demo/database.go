@@ -65,7 +65,7 @@ func (db *database) start(ctx context.Context) error {
 // place says for people where the demo happens.
 func (db *database) place() string {
 	if db.server != nil {
-		return "a private PostgreSQL in " + db.server.Dir()
+		return "a private PostgreSQL in " + db.server.Dir() + ", without fsync"
 	}
 	conn := db.config.ConnConfig
 	return fmt.Sprintf("schema %s in database %s on %s, dropped at the end", db.schema, conn.Database, conn.Host)

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/lockstep-pg/lockstep/integration/postgres"
 	"github.com/lockstep-pg/lockstep/integration/testdb"
 )
 
@@ -48,7 +51,7 @@ func TestDemoKeepsItsPromisesAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	db := testdb.NewEmpty(t)
 	out := &output{}
-	err := Run(t.Context(), Config{Database: db.Pool(t).Config(), Length: 3 * time.Second, Out: out})
+	err := Run(t.Context(), Config{Database: db.Pool(t).Config(), Length: 2 * time.Second, Burst: 600, Out: out})
 	if err != nil {
 		t.Errorf("Run: %v", err)
 	}
@@ -57,6 +60,30 @@ func TestDemoKeepsItsPromisesAndLeavesNothing(t *testing.T) {
 	}
 	if n := schemas(t, db); n != 0 {
 		t.Errorf("the demo left %d schemas behind", n)
+	}
+}
+
+func TestDemoSaysWhenCommitTimesAreNotKept(t *testing.T) {
+	t.Parallel()
+	server, err := postgres.Start(t.Context(), postgres.Config{Settings: map[string]string{"track_commit_timestamp": "off"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	config, err := pgxpool.ParseConfig(server.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &output{}
+	if err := Run(t.Context(), Config{Database: config, Length: time.Second, Burst: 300, Out: out}); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+	if !strings.Contains(out.String(), "track_commit_timestamp is off") || !strings.HasSuffix(out.String(), "\nout of order 0\n") {
+		t.Errorf("the report:\n%s", out)
 	}
 }
 

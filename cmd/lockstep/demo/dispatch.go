@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -43,6 +42,3 @@ func (s *show) redeploy(ctx context.Context, pool *pgxpool.Pool, name string) er
 	}
 	return s.dispatch(ctx, pool, name)
 }
-
-// stallLimit is how long nothing may happen before the rest counts as lost.
-const stallLimit = 30 * time.Second

@@ -12,10 +12,8 @@ import (
 	"github.com/lockstep-pg/lockstep/store"
 )
 
-const (
-	meanPause = 12 * time.Millisecond // between two transactions of a producer
-	burstJobs = 3000                  // of one bulk transaction
-)
+// meanPause is what a producer waits between two transactions.
+const meanPause = 12 * time.Millisecond
 
 // producer is a service that enqueues jobs in its own transactions.
 type producer struct {
@@ -38,9 +36,9 @@ func (p *producer) steady(ctx context.Context, until time.Time) error {
 	return nil
 }
 
-// burst enqueues many jobs by one call.
-func (p *producer) burst(ctx context.Context) error {
-	return p.transaction(ctx, p.bulk)
+// burst enqueues n jobs by one call.
+func (p *producer) burst(ctx context.Context, n int) error {
+	return p.transaction(ctx, func(ctx context.Context, o *open) error { return p.bulk(ctx, o, n) })
 }
 
 // transaction runs fill in a transaction and remembers the jobs if it was
@@ -121,10 +119,10 @@ func (p *producer) takeBack(ctx context.Context, o *open) error {
 	return savepoint.Rollback(ctx)
 }
 
-// bulk enqueues many jobs without work to do.
-func (p *producer) bulk(ctx context.Context, o *open) error {
+// bulk enqueues n jobs without work to do.
+func (p *producer) bulk(ctx context.Context, o *open, n int) error {
 	o.bulk = true
-	jobs := make([]store.NewJob, burstJobs)
+	jobs := make([]store.NewJob, n)
 	for i := range jobs {
 		tenant, key := p.lane(burstLanesEach)
 		jobs[i] = store.NewJob{Kind: kindPlain, Tenant: tenant, OrderingKey: key, Payload: plan{}}
