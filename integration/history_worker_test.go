@@ -93,7 +93,7 @@ func historyWorker(ctx context.Context, args []string) error {
 	defer pool.Close()
 	d, err := dispatcher.New(pool, dispatcher.Config{
 		Queues: map[string]dispatcher.Queue{"default": {Concurrency: 16}},
-		Lease:  2 * time.Second,
+		Lease:  time.Second, // a killed lane stands still for as long
 		MaxTx:  16,
 	})
 	if err != nil {
