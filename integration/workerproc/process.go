@@ -75,6 +75,9 @@ func (p *Process) cleanUp(t testing.TB) {
 // Pid is the process's number.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
+// Stderr is the end of what the process has written to stderr so far.
+func (p *Process) Stderr() string { return string(p.stderr.bytes()) }
+
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 

@@ -1,0 +1,207 @@
+package prompt
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/lockstep-pg/lockstep/integration/testdb"
+)
+
+// The moment at which a job may run, by the database's clock: queries of job
+// and moment.
+const (
+	byCommit = `select id, pg_xact_commit_timestamp(enqueued_xid::xid) from lockstep.finished_job`
+	byRunAt  = `select id, run_at from lockstep.finished_job`
+	// The first of a lane waits for nobody.
+	byPromotion = `select id, greatest(lag(finished_at) over (partition by ordering_key order by lane_turn),
+		pg_xact_commit_timestamp(enqueued_xid::xid)) from lockstep.finished_job`
+	byRelease  = `select job_id, ended_at from lockstep.attempt where outcome = 'released'`
+	byLeaseEnd = `select id, lease_until from lease_end`
+)
+
+const (
+	limit      = 50 * time.Millisecond  // from the moment, or the reconnect, to the handler's start
+	reconnect  = 200 * time.Millisecond // from the cut to a listener that is verified
+	leaseEnded = "lease ended"
+	leaseLimit = time.Second
+	// What is borne with where the machine has other work too.
+	sluggish = 500 * time.Millisecond
+	share    = 0.95
+)
+
+// phase is how late the jobs of one phase started, sorted.
+type phase struct {
+	name string
+	late []time.Duration
+}
+
+// gap is the time without signals that a cut led to.
+type gap struct{ from, to time.Time }
+
+// measure compares the last start of each job with the moment it might run.
+func (s *system) measure(t *testing.T, name, moments string, jobs []int64) {
+	t.Helper()
+	rows, err := s.Conn(t).Query(t.Context(), `
+		with moment (job, at) as (`+moments+`)
+		select distinct on (j.job) m.at, j.at from moment m join journal j on j.job = m.job
+		 where j.what = 'start' and j.job = any ($1) order by j.job, j.seq desc`, jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gaps := s.gaps(t)
+	p := phase{name: name}
+	var may, started time.Time
+	_, err = pgx.ForEachRow(rows, []any{&may, &started}, func() error {
+		if started.Before(may) {
+			t.Errorf("%s: a job started %v before it might run", name, may.Sub(started))
+		}
+		p.late = append(p.late, lateness(may, started, gaps))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.late) != len(jobs) {
+		t.Fatalf("%s: %d of %d jobs have a moment and a start\n%s", name, len(p.late), len(jobs), s.Journal(t))
+	}
+	slices.Sort(p.late)
+	s.phases = append(s.phases, p)
+}
+
+// lateness counts from the moment, or, if the signal fell into a gap, from the
+// end of the gap. One sent just before may have been lost in the socket.
+func lateness(may, started time.Time, gaps []gap) time.Duration {
+	late := started.Sub(may)
+	for _, g := range gaps {
+		if !may.Before(g.from.Add(-limit)) && !may.After(g.to) {
+			late = min(late, max(0, started.Sub(g.to)))
+		}
+	}
+	return late
+}
+
+// cut terminates the listeners' backends and returns when they are back.
+func (s *system) cut(t *testing.T) {
+	t.Helper()
+	s.awaitListeners(t)
+	if err := cutOff(t.Context(), s.Conn(t)); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitListeners(t)
+}
+
+// awaitListeners returns when nobody is cut off.
+func (s *system) awaitListeners(t *testing.T) {
+	t.Helper()
+	s.Await(t, `not exists (select from cut, (values ('a'), ('b')) w(worker)
+		where not exists (select from journal j where j.worker = w.worker and j.what = 'listener state' and j.detail = 'connected' and j.at > cut.at))`)
+}
+
+// cutOff notes the moment, and terminates the listeners' backends.
+func cutOff(ctx context.Context, conn *pgx.Conn) error {
+	if _, err := conn.Exec(ctx, "insert into cut values (clock_timestamp())"); err != nil {
+		return err
+	}
+	var listeners int
+	err := conn.QueryRow(ctx, `
+		select count(*) filter (where pg_terminate_backend(pid)) from pg_stat_activity
+		 where application_name like '%lockstep listener' and datname = current_database()`).Scan(&listeners)
+	if err == nil && listeners != 2 {
+		err = fmt.Errorf("%d listeners were cut off, want 2", listeners)
+	}
+	return err
+}
+
+// gaps are the times from each cut to the first listener's return.
+func (s *system) gaps(t *testing.T) []gap {
+	t.Helper()
+	rows, err := s.Conn(t).Query(t.Context(), `
+		select c.at, min(j.at) from cut c join journal j on j.at > c.at and j.what = 'listener state' and j.detail = 'connected'
+		 group by c.at order by c.at`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gaps, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (g gap, err error) {
+		return g, row.Scan(&g.from, &g.to)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gaps
+}
+
+// report prints what was measured, and judges it.
+func (s *system) report(t *testing.T) {
+	t.Helper()
+	var all []time.Duration
+	for _, p := range s.phases {
+		t.Log(p)
+		allowed := sluggish
+		if p.name == leaseEnded {
+			allowed += leaseLimit
+		} else {
+			all = append(all, p.late...)
+		}
+		if *strict {
+			allowed = map[bool]time.Duration{false: limit, true: leaseLimit}[p.name == leaseEnded]
+		}
+		if worst := p.late[len(p.late)-1]; worst > allowed {
+			t.Errorf("%s: a job started %v late, more than %v\n%s", p.name, worst, allowed, s.Journal(t))
+		}
+	}
+	slices.Sort(all)
+	within, _ := slices.BinarySearch(all, limit+1)
+	t.Logf("%d of %d starts within %v", within, len(all), limit)
+	if float64(within) < share*float64(len(all)) {
+		t.Errorf("only %d of %d jobs started within %v", within, len(all), limit)
+	}
+}
+
+// reconnects judges how long the listeners took to come back.
+func (s *system) reconnects(t *testing.T, cuts int) {
+	t.Helper()
+	gaps := s.gaps(t)
+	if len(gaps) != cuts {
+		t.Errorf("the listeners came back %d times, want %d", len(gaps), cuts)
+	}
+	p := phase{name: "listeners back"}
+	for _, g := range gaps {
+		p.late = append(p.late, g.to.Sub(g.from))
+	}
+	slices.Sort(p.late)
+	t.Log(p)
+	judged, allowed := p.late[len(p.late)/2], reconnect
+	if *strict {
+		judged = p.late[len(p.late)-1]
+	}
+	if judged > allowed {
+		t.Errorf("the listeners took %v to come back, more than %v", judged, allowed)
+	}
+}
+
+// expectNoPoll checks that the fallback poll found nothing, and says what did.
+func (s *system) expectNoPoll(t *testing.T) {
+	t.Helper()
+	t.Log("jobs found: " + testdb.Value[string](t, s.DB, `
+		select string_agg(format('%s by %s', jobs, wake), ', ' order by wake)
+		  from (select split_part(detail, ' by ', 2) as wake, sum(split_part(detail, ' by ', 1)::integer) as jobs
+		          from journal where what = 'looked' group by 1) l`))
+	if n := testdb.Value[int](t, s.DB, `
+		select count(*) from journal where what = 'looked' and detail like '% by poll' or what = 'lost signal'`); n > 0 {
+		t.Errorf("%d looks found jobs by nothing but the poll\n%s", n, s.Journal(t))
+	}
+}
+
+// String is the distribution.
+func (p phase) String() string {
+	at := func(q float64) time.Duration { return p.late[int(q*float64(len(p.late)-1))].Round(100 * time.Microsecond) }
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-30s n=%-4d p50 %-8v p95 %-8v max %v", p.name, len(p.late), at(0.5), at(0.95), at(1))
+	return b.String()
+}
