@@ -47,15 +47,16 @@ func sentinels(t *testing.T) map[string]string {
 	return found
 }
 
-// raised is a SQLSTATE of ours in SQL.
-var raised = regexp.MustCompile(`'(LS[0-9]{3})'`)
+// raised is a SQLSTATE of ours that SQL raises.
+var raised = regexp.MustCompile(`errcode = '(LS[0-9]{3})'`)
 
 func TestEveryRaisedSQLStateHasASentinel(t *testing.T) {
 	t.Parallel()
 	coded := sentinels(t)
 	for name, sql := range migrationFiles(t) {
 		for _, match := range raised.FindAllStringSubmatch(sql, -1) {
-			if _, known := coded[match[1]]; !known {
+			caught := strings.Contains(sql, "exception when sqlstate '"+match[1]+"'") // never seen outside
+			if _, known := coded[match[1]]; !known && !caught {
 				t.Errorf("%s raises %s, which store/errors.go does not know", name, match[1])
 			}
 		}
