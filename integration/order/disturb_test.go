@@ -1,0 +1,75 @@
+package order_test
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// disturber gets in the way of a run: it cancels waiting jobs, and deletes
+// heads by hand. What it does is in the witness's log before it is committed.
+type disturber struct {
+	plan
+	draw
+	pool *pgxpool.Pool
+
+	maimed map[string]bool // lanes that lost a head
+}
+
+// every does what until ctx ends.
+func every(ctx context.Context, interval time.Duration, what func(context.Context) error) error {
+	if interval == 0 {
+		return nil
+	}
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			if err := what(context.WithoutCancel(ctx)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// cancelOne cancels one of the first waiting jobs of a lane, and stays in its
+// transaction for a moment.
+func (d *disturber) cancelOne(ctx context.Context) error {
+	err := pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `
+			with target as materialized (
+				select id from lockstep.job
+				 where queue = 'default' and tenant = '' and ordering_key = $1 and stage = 'w'
+				 order by lane_turn offset $2 limit 1),
+			answer as materialized (select id, lockstep.cancel(id) as said from target)
+			insert into witness.log (job, event) select id, said from answer where said in ('cancelled', 'requested')`,
+			d.draw.lane(d.plan), d.IntN(d.cancelDepth))
+		d.rest(d.cancelStay)
+		return err
+	})
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == "LS005" {
+		return nil // deleted by hand in between
+	}
+	return err
+}
+
+// deleteOne deletes the head of a lane, whoever runs it.
+func (d *disturber) deleteOne(ctx context.Context) error {
+	lane := d.draw.lane(d.plan)
+	d.maimed[lane] = true
+	_, err := d.pool.Exec(ctx, `
+		with gone as (
+			delete from lockstep.job where id = (
+				select id from lockstep.job where ordering_key = $1 and stage in ('r', 'b'))
+			returning id)
+		insert into witness.log (job, event) select id, 'deleted' from gone`, lane)
+	return err
+}

@@ -1,0 +1,76 @@
+package order_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// plan says how large a run is, and what goes on in it.
+type plan struct {
+	producers    int
+	transactions int // of each producer
+	lanes        int
+	workers      int           // dispatchers
+	slots        int           // of each worker
+	late         bool          // the workers start, and jobs are cancelled, once all is sent
+	pause        time.Duration // the longest one before and after an insert
+	work         time.Duration // the longest one in a handler
+
+	// Shares, from 0 to 1.
+	rollbacks  float64 // of transactions
+	savepoints float64 // of inserts that come after one that is rolled back to a savepoint
+	repeatable float64 // of transactions that are REPEATABLE READ
+	scheduled  float64 // of jobs
+	failures   float64 // of attempts
+
+	cancelEvery time.Duration
+	cancelStay  time.Duration // how long a cancel's transaction stays open at most
+	cancelDepth int           // how far behind its head a job is cancelled at most
+	deleteEvery time.Duration // zero: no head is deleted
+}
+
+// full is what the promise is shown with.
+func full() plan {
+	return plan{
+		producers: 12, transactions: 500, lanes: 20, workers: 6, slots: 4,
+		pause: 2 * time.Millisecond, work: 2 * time.Millisecond,
+		rollbacks: 0.05, savepoints: 0.1, repeatable: 0.1, scheduled: 0.1, failures: 0.1,
+		cancelEvery: 3 * time.Millisecond, cancelStay: time.Millisecond, cancelDepth: 20, deleteEvery: time.Second,
+	}
+}
+
+// small is full in less time, with as much trouble.
+func small() plan {
+	p := full()
+	p.transactions = 100
+	p.deleteEvery = 300 * time.Millisecond
+	return p
+}
+
+// crowded is where a missing rule shows soonest: few lanes, commits in heaps,
+// a backlog, and cancels that are after the very jobs that are promoted.
+func crowded() plan {
+	p := full()
+	p.transactions, p.lanes, p.workers = 30, 4, 2
+	p.pause, p.work = 0, 4*time.Millisecond
+	p.repeatable, p.scheduled, p.deleteEvery = 0, 0, 0
+	p.cancelDepth, p.cancelStay = 1, 3*time.Millisecond
+	p.late = true
+	return p
+}
+
+func (p plan) lane(n int) string { return fmt.Sprintf("lane-%02d", n) }
+
+// draw is the source of one goroutine's decisions.
+type draw struct{ *rand.Rand }
+
+// drawFor gives each part of a run a stream of its own.
+func drawFor(seed, stream uint64) draw { return draw{rand.New(rand.NewPCG(seed, stream))} }
+
+func (d draw) chance(share float64) bool { return d.Float64() < share }
+
+// rest pauses for up to most.
+func (d draw) rest(most time.Duration) { time.Sleep(time.Duration(d.Int64N(int64(most) + 1))) }
+
+func (d draw) lane(p plan) string { return p.lane(d.IntN(p.lanes)) }
