@@ -8,6 +8,9 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+// defaultQueue is where a job goes that names no queue.
+const defaultQueue = "default"
+
 // Job is a claimed job, as the worker that claimed it sees it.
 type Job struct {
 	ID          int64           `json:"id"`

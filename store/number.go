@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -34,15 +35,21 @@ func numberProblem(data []byte) string {
 	}
 }
 
+// maxExponent is where the server's own reading of a number ends, whatever its
+// digits are.
+const maxExponent = math.MaxInt32 / 2
+
 func fitsNumeric(n string) bool {
 	mantissa, exponent := strings.TrimPrefix(n, "-"), 0
 	if i := strings.IndexAny(mantissa, "eE"); i >= 0 {
 		e, err := strconv.Atoi(mantissa[i+1:])
-		if err != nil {
+		if err != nil || e <= -maxExponent || e >= maxExponent {
 			return false
 		}
 		mantissa, exponent = mantissa[:i], e
 	}
 	whole, fraction, _ := strings.Cut(mantissa, ".")
-	return len(whole)+exponent <= maxDigitsBefore && len(fraction)-exponent <= maxDigitsAfter
+	digits := strings.TrimLeft(whole+fraction, "0")
+	before := len(digits) - len(fraction) + exponent
+	return (digits == "" || before <= maxDigitsBefore) && len(fraction)-exponent <= maxDigitsAfter
 }

@@ -10,6 +10,9 @@ import (
 // Ranges are checked by SQL, for every language at once. Here is only what
 // never reaches SQL as a value: what JSON or the wire can't carry.
 
+// maxJSON is the highest payload limit that can be set: jsonb ends at 256 MiB.
+const maxJSON = 200_000_000
+
 // wire turns a NewJob into the arguments of the SQL functions.
 func (j NewJob) wire() (wireJob, error) {
 	w := wireJob{
@@ -17,12 +20,15 @@ func (j NewJob) wire() (wireJob, error) {
 		OrderingKey: optional(j.OrderingKey), DedupeKey: optional(j.DedupeKey),
 	}
 	if w.Queue == "" {
-		w.Queue = "default"
+		w.Queue = defaultQueue
 	}
 	if j.MaxAttempts != 0 {
 		w.MaxAttempts = &j.MaxAttempts
 	}
 	if err := j.checkNames(); err != nil {
+		return w, err
+	}
+	if err := j.checkNumbers(); err != nil {
 		return w, err
 	}
 	if err := j.when(&w); err != nil {
@@ -55,6 +61,17 @@ func (j NewJob) checkNames() error {
 	return nil
 }
 
+// checkNumbers refuses what is not even an integer of SQL's.
+func (j NewJob) checkNumbers() error {
+	switch {
+	case j.Priority != int(int32(j.Priority)):
+		return refuse("priority", fmt.Sprintf("is %d; it must be between -9 and 9", j.Priority))
+	case j.MaxAttempts != int(int32(j.MaxAttempts)):
+		return refuse("max_attempts", fmt.Sprintf("is %d; it must be between 1 and 32767", j.MaxAttempts))
+	}
+	return nil
+}
+
 // when fills in the due time. A time that timestamptz or JSON can't carry is
 // refused here, since it would fail before SQL could name the field.
 func (j NewJob) when(w *wireJob) error {
@@ -80,6 +97,9 @@ func encode(field string, v any) (json.RawMessage, error) {
 	data, err := marshal(v)
 	if err != nil {
 		return nil, refuse(field, "can't be encoded as JSON: "+err.Error())
+	}
+	if len(data) > maxJSON {
+		return nil, refuse(field, fmt.Sprintf("is %d bytes long; no limit allows more than %d", len(data), maxJSON))
 	}
 	if problem := jsonProblem(data); problem != "" {
 		return nil, refuse(field, problem)
@@ -119,4 +139,3 @@ func optional(s string) *string {
 	}
 	return &s
 }
-
