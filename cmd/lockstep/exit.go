@@ -12,7 +12,7 @@ import (
 	"github.com/lockstep-pg/lockstep/store"
 )
 
-// The exit codes, as doc.go and the README list them.
+// The exit codes, as doc.go, the help and docs/errors.md list them.
 const (
 	exitOK          = 0
 	exitFailure     = 1
