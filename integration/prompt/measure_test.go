@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -30,18 +29,21 @@ const (
 	reconnect  = 200 * time.Millisecond // from the cut to a listener that is verified
 	leaseEnded = "lease ended"
 	leaseLimit = time.Second
-	// What is borne with where the machine has other work too.
-	sluggish = 500 * time.Millisecond
+	// Where the machine has other work too, so many starts must be within the
+	// limit, and all within so much more; each plus what the machine itself is
+	// late.
 	share    = 0.95
+	sluggish = 500 * time.Millisecond
 )
 
 // phase is how late the jobs of one phase started, sorted.
 type phase struct {
-	name string
-	late []time.Duration
+	name  string
+	late  []time.Duration
+	worst gap // from the moment to the start of the latest
 }
 
-// gap is the time without signals that a cut led to.
+// gap is a time that passed: without signals, or without a start.
 type gap struct{ from, to time.Time }
 
 // measure compares the last start of each job with the moment it might run.
@@ -61,7 +63,11 @@ func (s *system) measure(t *testing.T, name, moments string, jobs []int64) {
 		if started.Before(may) {
 			t.Errorf("%s: a job started %v before it might run", name, may.Sub(started))
 		}
-		p.late = append(p.late, lateness(may, started, gaps))
+		late := lateness(may, started, gaps)
+		if len(p.late) == 0 || late > slices.Max(p.late) {
+			p.worst = gap{may, started}
+		}
+		p.late = append(p.late, late)
 		return nil
 	})
 	if err != nil {
@@ -137,29 +143,30 @@ func (s *system) gaps(t *testing.T) []gap {
 }
 
 // report prints what was measured, and judges it.
-func (s *system) report(t *testing.T) {
+func (s *system) report(t *testing.T, machine phase) {
 	t.Helper()
+	t.Log(machine)
 	var all []time.Duration
 	for _, p := range s.phases {
 		t.Log(p)
-		allowed := sluggish
+		most := limit
 		if p.name == leaseEnded {
-			allowed += leaseLimit
+			most = leaseLimit
 		} else {
 			all = append(all, p.late...)
 		}
-		if *strict {
-			allowed = map[bool]time.Duration{false: limit, true: leaseLimit}[p.name == leaseEnded]
+		if !*strict {
+			most += sluggish + machine.at(1)
 		}
-		if worst := p.late[len(p.late)-1]; worst > allowed {
-			t.Errorf("%s: a job started %v late, more than %v\n%s", p.name, worst, allowed, s.Journal(t))
+		if p.at(1) > most {
+			t.Errorf("%s: a job started %v late, more than %v\n%s", p.name, p.at(1), most, s.JournalOf(t, p.worst.from.Add(-limit), p.worst.to))
 		}
 	}
 	slices.Sort(all)
-	within, _ := slices.BinarySearch(all, limit+1)
-	t.Logf("%d of %d starts within %v", within, len(all), limit)
-	if float64(within) < share*float64(len(all)) {
-		t.Errorf("only %d of %d jobs started within %v", within, len(all), limit)
+	everything := phase{name: "everything but leases", late: all}
+	t.Log(everything)
+	if most := limit + machine.at(share); everything.at(share) > most {
+		t.Errorf("%v %% of the jobs started within %v, want %v", share*100, everything.at(share), most)
 	}
 }
 
@@ -176,12 +183,12 @@ func (s *system) reconnects(t *testing.T, cuts int) {
 	}
 	slices.Sort(p.late)
 	t.Log(p)
-	judged, allowed := p.late[len(p.late)/2], reconnect
+	judged := p.at(0.5)
 	if *strict {
-		judged = p.late[len(p.late)-1]
+		judged = p.at(1)
 	}
-	if judged > allowed {
-		t.Errorf("the listeners took %v to come back, more than %v", judged, allowed)
+	if judged > reconnect {
+		t.Errorf("the listeners took %v to come back, more than %v", judged, reconnect)
 	}
 }
 
@@ -198,10 +205,11 @@ func (s *system) expectNoPoll(t *testing.T) {
 	}
 }
 
+// at is a quantile: 1 for the worst.
+func (p phase) at(q float64) time.Duration { return p.late[int(q*float64(len(p.late)-1))] }
+
 // String is the distribution.
 func (p phase) String() string {
-	at := func(q float64) time.Duration { return p.late[int(q*float64(len(p.late)-1))].Round(100 * time.Microsecond) }
-	var b strings.Builder
-	fmt.Fprintf(&b, "%-30s n=%-4d p50 %-8v p95 %-8v max %v", p.name, len(p.late), at(0.5), at(0.95), at(1))
-	return b.String()
+	rounded := func(q float64) time.Duration { return p.at(q).Round(100 * time.Microsecond) }
+	return fmt.Sprintf("%-30s n=%-4d p50 %-8v p95 %-8v max %v", p.name, len(p.late), rounded(0.5), rounded(0.95), rounded(1))
 }

@@ -106,8 +106,19 @@ func (s *Scene) AwaitCompleted(t testing.TB, jobs ...int64) {
 // Journal is the end of what workers noted, for the message of a failed test.
 func (s *Scene) Journal(t testing.TB) string {
 	t.Helper()
+	return s.journal(t, "true")
+}
+
+// JournalOf is what workers noted between two moments.
+func (s *Scene) JournalOf(t testing.TB, from, to time.Time) string {
+	t.Helper()
+	return s.journal(t, "at between $1 and $2", from, to)
+}
+
+func (s *Scene) journal(t testing.TB, condition string, args ...any) string {
+	t.Helper()
 	return testdb.Value[string](t, s.DB, `
 		select coalesce(string_agg(line, e'\n' order by seq), 'nothing in the journal') from (
 			select seq, format('%s %s: %s job %s fence %s attempt %s %s', to_char(at, 'HH24:MI:SS.MS'), worker, what, job, fence, attempt, detail) as line
-			  from journal order by seq desc limit 60) l`)
+			  from journal where `+condition+` order by seq desc limit 60) l`, args...)
 }
