@@ -39,18 +39,24 @@ func every(ctx context.Context, interval time.Duration, what func(context.Contex
 	}
 }
 
-// cancelOne cancels one of the first waiting jobs of a lane, and stays in its
-// transaction for a moment.
+// cancelOne cancels one of the first waiting jobs of a lane, drawn or the next
+// that has one, and stays in its transaction for a moment.
 func (d *disturber) cancelOne(ctx context.Context) error {
 	err := pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
-			with target as materialized (
-				select id from lockstep.job
-				 where queue = 'default' and tenant = '' and ordering_key = $1 and stage = 'w'
-				 order by lane_turn offset $2 limit 1),
+			with lane as (
+				select ordering_key from lockstep.job
+				 where queue = 'default' and tenant = '' and ordering_key >= $1 and stage = 'w'
+				 order by queue, tenant, ordering_key limit 1),
+			waiting as (
+				select j.id, row_number() over (order by j.lane_turn) as place, count(*) over () as places
+				  from (select w.id, w.lane_turn from lockstep.job w
+				         where w.queue = 'default' and w.tenant = '' and w.ordering_key = (select ordering_key from lane) and w.stage = 'w'
+				         order by w.lane_turn limit $3) j),
+			target as materialized (select id from waiting where place = 1 + floor($2::float8 * places)),
 			answer as materialized (select id, lockstep.cancel(id) as said from target)
 			insert into witness.log (job, event) select id, said from answer where said in ('cancelled', 'requested')`,
-			d.draw.lane(d.plan), d.IntN(d.cancelDepth))
+			d.draw.lane(d.plan), d.Float64(), d.cancelDepth)
 		d.rest(d.cancelStay)
 		return err
 	})

@@ -61,7 +61,7 @@ func (r *run) drainWhole(ctx context.Context) (stuck []string) {
 
 // until looks until nothing is left, or nothing has happened for too long.
 func (r *run) until(ctx context.Context, look func() (left int, err error)) int {
-	ticker := time.NewTicker(20 * time.Millisecond)
+	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
 	var last [2]int
 	changed := time.Now()

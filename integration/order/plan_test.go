@@ -43,7 +43,7 @@ func full() plan {
 // small is full in less time, with as much trouble.
 func small() plan {
 	p := full()
-	p.transactions = 100
+	p.transactions = 80
 	p.deleteEvery = 300 * time.Millisecond
 	return p
 }
