@@ -2,7 +2,6 @@ package protocol_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"testing"
@@ -52,7 +51,6 @@ func play(t testing.TB, files fs.FS, act func(*scene)) (err error) {
 		}
 	}()
 	s.session = s.enter()
-	t.Cleanup(s.forgetPrepared)
 	act(s)
 	return nil
 }
@@ -65,24 +63,19 @@ func run(t *testing.T, act func(*scene)) {
 	}
 }
 
-// forgetPrepared rolls in-doubt transactions back: the database could not be
-// dropped with one.
-func (s *scene) forgetPrepared() {
-	conn, err := pgx.Connect(context.Background(), s.db.URL)
-	if err != nil {
-		s.t.Error(err)
-		return
-	}
-	defer conn.Close(context.Background())
-	rows, _ := conn.Query(context.Background(), "select gid from pg_prepared_xacts where database = current_database()")
-	gids, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	for _, gid := range gids {
-		_, e := conn.Exec(context.Background(), "rollback prepared '"+gid+"'")
-		err = errors.Join(err, e)
-	}
-	if err != nil {
-		s.t.Error(err)
-	}
+// afterwards runs statements when the test has ended, before its database goes.
+func (s *scene) afterwards(statements string) {
+	s.t.Cleanup(func() {
+		conn, err := pgx.Connect(context.Background(), s.db.URL)
+		if err != nil {
+			s.t.Error(err)
+			return
+		}
+		defer conn.Close(context.Background())
+		if _, err := conn.Exec(context.Background(), statements); err != nil {
+			s.t.Errorf("%v\nin: %s", err, statements)
+		}
+	})
 }
 
 // failf ends the scene.

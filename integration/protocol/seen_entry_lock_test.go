@@ -7,12 +7,14 @@ import (
 	"github.com/lockstep-pg/lockstep/store"
 )
 
-// doubt leaves an in-doubt two-phase transaction that entered a lane.
+// doubt leaves an in-doubt two-phase transaction that entered a lane, until the
+// test ends.
 func (s *scene) doubt(key, gid string) {
 	producer := s.enter()
 	producer.exec("begin; set local lockstep.signals = 'off'")
 	producer.put(key, "in doubt")
 	producer.exec("prepare transaction '" + gid + "'")
+	s.afterwards("rollback prepared '" + gid + "'")
 }
 
 func TestSeen_CommitsEnterALaneOneByOne(t *testing.T) {
@@ -61,8 +63,6 @@ func TestSeen_ABulkAsksForAQueueInRounds(t *testing.T) {
 				one := s.start(producer, "insert into lockstep.job (kind, ordering_key) values ('k', 'another')")
 				must("a producer of another lane", one.wait())
 			}
-			s.exec("rollback prepared 'rounds " + s.db.Name + "'")
-			must("the bulk", loading.wait())
 		},
 	})
 }

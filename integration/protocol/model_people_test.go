@@ -1,0 +1,137 @@
+package protocol_test
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/lockstep-pg/lockstep/store"
+)
+
+// some is the id of a random job that a condition holds for; 0: there is none.
+func (a *actor) some(from string) (id int64, err error) {
+	err = a.conn.QueryRow(a.ctx, "select id from lockstep."+from+" order by random() limit 1").Scan(&id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, nil
+	}
+	return id, err
+}
+
+// meddle is what people and other programs do meanwhile.
+func (a *actor) meddle() error {
+	switch n := a.rand.IntN(100); {
+	case n < 35:
+		return a.onSome("job where hold <> 'x'", "cancel")
+	case n < 50:
+		return a.onSome("dead_job", "replay")
+	case n < 60:
+		return a.onSome("dead_job", "discard")
+	case n < 68:
+		return a.onLane("unblock_lane")
+	case n < 76:
+		return a.onLane("skip_head")
+	case n < 80:
+		return a.policy()
+	case n < 92:
+		return a.lockRow()
+	default:
+		return a.deleteHead()
+	}
+}
+
+// allowed drops the errors that say that somebody else was faster.
+func (a *actor) allowed(what string, err error) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	switch code(err) {
+	case "", "LS005", "LS006":
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+func (a *actor) onSome(from, function string) error {
+	id, err := a.some(from)
+	if id == 0 || err != nil {
+		return err
+	}
+	var answer string
+	err = a.conn.QueryRow(a.ctx, "select lockstep."+function+"($1)", id).Scan(&answer)
+	if err == nil {
+		a.count(function + ": " + answer)
+	}
+	switch answer {
+	case "replayed":
+		a.mark(id, func(f *fact) { f.replayed = true })
+	case "discarded":
+		a.mark(id, func(f *fact) { f.discarded = true })
+	}
+	return a.allowed(function, err)
+}
+
+func (a *actor) onLane(function string) error {
+	var done bool
+	err := a.conn.QueryRow(a.ctx, `select lockstep.`+function+`(l.queue, l.tenant, l.ordering_key)
+		from (select * from lockstep.lanes where head_state in ('dead', 'ready') order by random() limit 1) l`).Scan(&done)
+	if err == nil {
+		a.count(fmt.Sprint(function, ": ", done))
+	}
+	return a.allowed(function, err)
+}
+
+// policy has dead heads block their lanes, or not, for a while.
+func (a *actor) policy() error {
+	on := "block"
+	if a.percent(30) {
+		on = "skip"
+	}
+	_, err := a.conn.Exec(a.ctx, "select lockstep.set_queue('blocks', on_dead => $1)", on)
+	return a.allowed("set_queue", err)
+}
+
+// lockRow holds a job's row for some milliseconds, as somebody's transaction.
+func (a *actor) lockRow() error {
+	return pgx.BeginFunc(a.ctx, a.conn, func(tx pgx.Tx) error {
+		_, err := tx.Exec(a.ctx, "select from lockstep.job where id = (select id from lockstep.job order by random() limit 1) for update skip locked")
+		if err == nil {
+			_, err = tx.Exec(a.ctx, "select pg_sleep(0.01)")
+		}
+		return err
+	})
+}
+
+// deleteHead deletes a lane's head by hand.
+func (a *actor) deleteHead() error {
+	var id int64
+	before := time.Now()
+	err := a.conn.QueryRow(a.ctx, `delete from lockstep.job where id = (
+		select id from lockstep.job where stage = 'r' and ordering_key is not null and hold <> 'x' order by random() limit 1 for update skip locked)
+		returning id`).Scan(&id)
+	if err == nil {
+		a.count("deleted by hand")
+		a.mark(id, func(f *fact) { f.deleted = before })
+	}
+	return a.allowed("delete", err)
+}
+
+// keep is what any dispatcher does now and then.
+func (a *actor) keep() error {
+	db := store.New(a.conn)
+	if _, err := db.Due(a.ctx, 50); err != nil {
+		return fmt.Errorf("due: %w", err)
+	}
+	if a.percent(30) {
+		if _, err := db.Sweep(a.ctx, 1000, "", nil); err != nil {
+			return fmt.Errorf("sweep: %w", err)
+		}
+	}
+	if a.percent(5) {
+		if _, err := db.Upkeep(a.ctx); err != nil {
+			return fmt.Errorf("upkeep: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+package protocol_test
+
+import (
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/lockstep-pg/lockstep/integration/testdb"
+	"github.com/lockstep-pg/lockstep/store"
+)
+
+// TestRandomRun has many sessions do everything at once for some seconds. Then
+// nothing must be lost, no lane have had two live claims or run out of commit
+// order, and no error have come up. LOCKSTEP_SEED repeats a run's decisions,
+// LOCKSTEP_RUN lengthens it (a duration, default 8s).
+func TestRandomRun(t *testing.T) {
+	t.Parallel()
+	seed, length := uint64(time.Now().UnixNano()), 8*time.Second
+	if text := os.Getenv("LOCKSTEP_SEED"); text != "" {
+		seed, _ = strconv.ParseUint(text, 10, 64)
+	}
+	if text := os.Getenv("LOCKSTEP_RUN"); text != "" {
+		length, _ = time.ParseDuration(text)
+	}
+	t.Logf("LOCKSTEP_SEED=%d", seed)
+
+	db := testdb.New(t)
+	db.Exec(t, "select lockstep.set_queue('blocks', on_dead => 'block')")
+	j := newJournal()
+	actors, ctx := errgroup.WithContext(t.Context())
+	limit := time.Now().Add(length)
+	begin := func(n int, act func(*actor) error) {
+		for i := range n {
+			a := &actor{
+				journal: j, conn: db.Conn(t), ctx: ctx, worker: store.NewWorkerID(),
+				rand: rand.New(rand.NewPCG(seed, uint64(i)+uint64(len(t.Name())))),
+			}
+			seed++
+			actors.Go(func() error {
+				for time.Now().Before(limit) && ctx.Err() == nil {
+					if err := act(a); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+	}
+	begin(4, (*actor).produce)
+	begin(5, (*actor).work)
+	begin(2, (*actor).meddle)
+	begin(1, (*actor).keep)
+	if err := actors.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	drain(t, db, j)
+	judge(t, db, j)
+	t.Log(j.counts)
+}
+
+// drain works off what is left.
+func drain(t *testing.T, db *testdb.DB, j *journal) {
+	t.Helper()
+	a := &actor{journal: j, conn: db.Conn(t), ctx: t.Context(), worker: store.NewWorkerID(), rand: rand.New(rand.NewPCG(1, 1)), calm: true}
+	for limit := time.Now().Add(20 * time.Second); ; {
+		for range 10 {
+			if err := a.work(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := a.keep(); err != nil {
+			t.Fatal(err)
+		}
+		db.Exec(t, "select lockstep.set_queue('blocks', on_dead => 'skip')")
+		left := testdb.Value[int](t, db, "select count(*) from lockstep.job")
+		if left == 0 {
+			return
+		}
+		if time.Now().After(limit) {
+			rows, _ := db.Conn(t).Query(t.Context(), "select j::text from (select id, stage, hold, settled, outcome, queue, ordering_key, run_at, lease_until, worker from lockstep.job limit 20) j")
+			stuck, err := pgx.CollectRows(rows, pgx.RowTo[string])
+			t.Fatalf("%d jobs are left, %v: %v", left, err, stuck)
+		}
+	}
+}
+
+// judge compares the journal with the database.
+func judge(t *testing.T, db *testdb.DB, j *journal) {
+	t.Helper()
+	problems := j.judge()
+	for i, problem := range problems {
+		if i < 20 {
+			t.Error(problem)
+		}
+	}
+	if len(problems) > 20 {
+		t.Errorf("and %d more problems", len(problems)-20)
+	}
+	judgePlaces(t, db, j)
+	judgeOrder(t, db, j)
+	if n := testdb.Value[int](t, db, "select deadlocks from pg_stat_database where datname = current_database()"); n > 0 {
+		t.Errorf("%d deadlocks", n)
+	}
+	if n := testdb.Value[int](t, db, `select count(*) from pg_locks where locktype = 'advisory'
+		and database = (select oid from pg_database where datname = current_database())`); n > 0 {
+		t.Errorf("%d advisory locks are left", n)
+	}
+}
+
+// judgePlaces sees that every job is in exactly one place, and none but these.
+func judgePlaces(t *testing.T, db *testdb.DB, j *journal) {
+	t.Helper()
+	rows, _ := db.Conn(t).Query(t.Context(), "select id from lockstep.finished_job union all select id from lockstep.dead_job")
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	if err != nil {
+		t.Fatal(err)
+	}
+	places := make(map[int64]int)
+	for _, id := range ids {
+		places[id]++
+		if j.jobs[id] == nil {
+			t.Errorf("job %d is there and was never committed", id)
+		}
+	}
+	for id, f := range j.jobs {
+		if !f.deleted.IsZero() {
+			places[id]++
+		}
+		if f.discarded {
+			places[id]++
+		}
+		if places[id] != 1 {
+			t.Errorf("job %d is in %d places: %+v", id, places[id], *f)
+		}
+	}
+}
+
+// judgeOrder sees that jobs first started in the order of their commits, and in
+// a transaction in the order of their insertion.
+func judgeOrder(t *testing.T, db *testdb.DB, j *journal) {
+	t.Helper()
+	commits := commitTimes(t, db, j)
+	for lane, ids := range j.starts() {
+		for i := 1; i < len(ids); i++ {
+			before, after := ids[i-1], ids[i]
+			first, second := commits[j.jobs[before].xid], commits[j.jobs[after].xid]
+			if first.After(second) || j.jobs[before].xid == j.jobs[after].xid && before > after {
+				t.Errorf("lane %s: job %d, committed %v, ran before job %d, committed %v", lane, before, first, after, second)
+			}
+		}
+	}
+}
+
+func commitTimes(t *testing.T, db *testdb.DB, j *journal) map[uint64]time.Time {
+	t.Helper()
+	times := make(map[uint64]time.Time)
+	for _, f := range j.jobs {
+		times[f.xid] = time.Time{}
+	}
+	rows, err := db.Conn(t).Query(t.Context(), "select x::text, pg_xact_commit_timestamp(x::xid) from unnest($1::text[]::xid8[]) x", texts(times))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var (
+		xid  string
+		when time.Time
+	)
+	if _, err := pgx.ForEachRow(rows, []any{&xid, &when}, func() error {
+		n, err := strconv.ParseUint(xid, 10, 64)
+		times[n] = when
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return times
+}
+
+func texts(times map[uint64]time.Time) (all []string) {
+	for xid := range times {
+		all = append(all, strconv.FormatUint(xid, 10))
+	}
+	return all
+}
