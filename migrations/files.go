@@ -76,7 +76,7 @@ func read(files fs.FS, name string) (Migration, error) {
 	}
 	content, err := fs.ReadFile(files, name)
 	if err != nil {
-		return Migration{}, err
+		return Migration{}, fmt.Errorf("%w: %w", ErrBrokenSet, err)
 	}
 	if strings.TrimSpace(string(content)) == "" {
 		return Migration{}, fmt.Errorf("%w: %q is empty", ErrBrokenSet, name)

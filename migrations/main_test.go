@@ -43,7 +43,7 @@ func up(t *testing.T, conn *pgx.Conn, config migrations.Config) migrations.Resul
 // limited ends long before the test binary's own time limit.
 func limited(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -16,7 +16,8 @@ type Config struct {
 	// Dir holds the server's data, socket and log. It is created when missing,
 	// and kept at Close; one that already holds a server's data is started as
 	// it is. As root, it has to be empty, missing, or owned by the server's
-	// user. Empty: a new temporary folder, removed at Close.
+	// user. Empty: a new temporary folder, removed at Close or, if this process
+	// is killed, at the next start of a server.
 	Dir string
 
 	// BinDir holds the binaries postgres and initdb, of PostgreSQL 14 or later.
@@ -35,23 +36,15 @@ type Config struct {
 	MaxConnections int
 }
 
-// withDefaults returns a copy with every unset field set, and the temporary
-// folder chosen.
-func (c Config) withDefaults(owner *owner) (Config, error) {
+// withDefaults returns a copy with every unset field but Dir set.
+func (c Config) withDefaults() (Config, error) {
 	if c.MaxConnections == 0 {
 		c.MaxConnections = 200
 	}
 	var err error
 	if c.BinDir == "" {
-		if c.BinDir, err = FindBinaries(); err != nil {
-			return c, err
-		}
+		c.BinDir, err = FindBinaries()
 	}
-	if c.Dir == "" {
-		c.Dir, err = temporaryDir(owner)
-		return c, err
-	}
-	c.Dir, err = filepath.Abs(c.Dir)
 	return c, err
 }
 

@@ -98,15 +98,3 @@ func (o *owner) enters(dir string) bool {
 	}
 	return info.Mode()&execute != 0
 }
-
-// temporaryDir makes a folder below the system's temporary one, or where the
-// server's user can't reach that, below one that it can.
-func temporaryDir(o *owner) (string, error) {
-	tried := []string{os.TempDir(), "/tmp", "/var/tmp"}
-	for _, base := range tried {
-		if o.reaches(base) {
-			return os.MkdirTemp(base, "lockstep-postgres-")
-		}
-	}
-	return "", fmt.Errorf("no temporary folder that the user %s, as whom root runs PostgreSQL, can reach: tried %q; set TMPDIR to one", o.name, tried)
-}

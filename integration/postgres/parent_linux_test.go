@@ -3,15 +3,17 @@ package postgres
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// TestEndsWithItsParent runs itself as a parent that is killed, and waits for
-// the parent's server to go.
+// TestEndsWithItsParent runs itself as a parent that is killed, waits for the
+// parent's server to go, and has the next start clear its folder away.
 func TestEndsWithItsParent(t *testing.T) {
 	const variable = "LOCKSTEP_TEST_PARENT"
 	if os.Getenv(variable) != "" {
@@ -36,12 +38,16 @@ func TestEndsWithItsParent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
 	deadline := time.Now().Add(10 * time.Second)
 	for !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		if time.Now().After(deadline) {
 			t.Fatalf("process %d outlived its parent", pid)
 		}
 		time.Sleep(time.Millisecond)
+	}
+	folder := filepath.Dir(dir)
+	removeStale(filepath.Dir(folder))
+	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s is still there (%v)", folder, err)
 	}
 }

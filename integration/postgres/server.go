@@ -30,7 +30,7 @@ const (
 type Server struct {
 	config    Config
 	owner     *owner
-	temporary bool
+	temporary *temporary // nil for a folder that Config names
 
 	mu      sync.Mutex
 	port    int
@@ -45,9 +45,8 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	server := &Server{owner: owner, temporary: config.Dir == ""}
-	server.config, err = config.withDefaults(owner)
-	if err != nil {
+	server := &Server{owner: owner}
+	if server.config, err = config.withDefaults(); err != nil {
 		return nil, err
 	}
 	if err := server.create(ctx); err != nil {
@@ -57,6 +56,9 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 }
 
 func (s *Server) create(ctx context.Context) error {
+	if err := s.chooseDir(); err != nil {
+		return err
+	}
 	if err := s.owner.prepare(s.config.Dir); err != nil {
 		return err
 	}
@@ -66,6 +68,18 @@ func (s *Server) create(ctx context.Context) error {
 		}
 	}
 	return s.start(ctx, freePort)
+}
+
+func (s *Server) chooseDir() (err error) {
+	if s.config.Dir != "" {
+		s.config.Dir, err = filepath.Abs(s.config.Dir)
+		return err
+	}
+	if s.temporary, err = newTemporary(s.owner); err != nil {
+		return err
+	}
+	s.config.Dir = filepath.Join(s.temporary.dir, "data")
+	return nil
 }
 
 // StartAgain starts a server that was stopped or has crashed, with the same

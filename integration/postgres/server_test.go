@@ -137,12 +137,13 @@ func reachableTempDir(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := temporaryDir(owner)
+	folder, err := newTemporary(owner)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil {
+	t.Cleanup(func() { _ = folder.remove() })
+	dir := filepath.Join(folder.dir, "open")
+	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return dir

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"os"
 	"syscall"
 	"time"
 )
@@ -33,11 +32,11 @@ func (s *Server) Crash() {
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
 	defer cancel()
-	if !s.temporary {
+	if s.temporary == nil {
 		return s.Stop(ctx)
 	}
 	// SIGQUIT writes nothing: what it would write is removed next.
-	return errors.Join(s.end(ctx, syscall.SIGQUIT), os.RemoveAll(s.config.Dir))
+	return errors.Join(s.end(ctx, syscall.SIGQUIT), s.temporary.remove())
 }
 
 // end signals the postmaster and waits for it.
