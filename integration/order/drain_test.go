@@ -14,7 +14,7 @@ import (
 const (
 	// headless is how long a lane may wait without a head, once nobody enters
 	// lanes any more, before it counts as stuck.
-	headless = 3 * time.Second
+	headless = 5 * time.Second
 	// standstill is how long nothing at all may happen before a run is given up.
 	standstill = 20 * time.Second
 )

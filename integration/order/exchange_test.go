@@ -48,11 +48,7 @@ func TestHandlersEnqueueToEachOther(t *testing.T) {
 // move on before the commit, the same exchange deadlocks.
 func TestExchangeHasTeeth(t *testing.T) {
 	t.Parallel()
-	x := newExchange(t, testdb.NewFrom(t, rule{
-		file:    "0012_finish.sql",
-		text:    "  if settle_only then\n",
-		without: "  if false then\n",
-	}.takenOut(t)))
+	x := newExchange(t, testdb.NewFrom(t, edited(t, onlySettledInTx)))
 	x.work(2 * time.Second)
 	if x.deadlocks() == 0 {
 		t.Error("there was no deadlock")

@@ -30,13 +30,9 @@ func TestLanesTakeTurns(t *testing.T) {
 // its old turn.
 func TestTurnsHaveTeeth(t *testing.T) {
 	t.Parallel()
-	db := testdb.NewFrom(t, rule{
-		file:    "0008_place.sql",
-		text:    "update @schema@.job j set stage = 'r', turn = @schema@.next_turn() where j.id = any (ids);",
-		without: "update @schema@.job j set stage = 'r' where j.id = any (ids);",
-	}.takenOut(t))
-	fillLanes(t, db, 20, 40)
-	if _, n := newcomer(t, db, 1, 60); n < 2 {
+	db := testdb.NewFrom(t, edited(t, freshTurn))
+	fillLanes(t, db, 5, 20)
+	if _, n := newcomer(t, db, 1, 10); n < 2 {
 		t.Errorf("a lane started %d more jobs before the new lane's only one, want many", n)
 	}
 }

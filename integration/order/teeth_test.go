@@ -13,23 +13,35 @@ import (
 	"github.com/lockstep-pg/lockstep/migrations"
 )
 
-// rule is a piece of the schema's SQL, and what stands there without the rule.
-type rule struct{ file, text, without string }
+// edit replaces a piece of a migration's SQL.
+type edit struct{ file, text, by string }
 
-var entryLock = rule{
-	file: "0008_place.sql",
-	text: "perform @schema@.lock_lanes(queues, tenants, keys, first_round);",
-}
+// A rule is taken out of the schema by edits.
+var (
+	entryLock = []edit{
+		{file: "0008_place.sql", text: "perform @schema@.lock_lanes(queues, tenants, keys, first_round);"},
+		{
+			file: "0008_place.sql",
+			text: "if not @schema@.try_entry(place_one.queue, place_one.tenant, place_one.ordering_key) then",
+			by:   "if false then",
+		},
+	}
+	nextIsLocked = []edit{{
+		file: "0009_leave.sql",
+		text: "where j.id = any (nexts) and j.stage = 'w' for update skip locked);",
+		by:   "where j.id = any (nexts) and j.stage = 'w');",
+	}}
+	freshTurn = []edit{{
+		file: "0008_place.sql",
+		text: "set stage = 'r', turn = @schema@.next_turn() where j.id = any (ids);",
+		by:   "set stage = 'r' where j.id = any (ids);",
+	}}
+	onlySettledInTx = []edit{{file: "0012_finish.sql", text: "  if settle_only then\n", by: "  if false then\n"}}
+)
 
-var nextIsLocked = rule{
-	file:    "0009_leave.sql",
-	text:    "locked := array(select j.id from @schema@.job j where j.id = any (nexts) and j.stage = 'w' for update skip locked);",
-	without: "locked := array(select j.id from @schema@.job j where j.id = any (nexts) and j.stage = 'w');",
-}
-
-// takenOut returns the migrations without the rule. Its text must stand there
+// edited returns the migrations with edits. The text of each must stand there
 // exactly once.
-func (r rule) takenOut(t *testing.T) fs.FS {
+func edited(t *testing.T, edits []edit) fs.FS {
 	t.Helper()
 	changed := fstest.MapFS{}
 	names, err := fs.Glob(migrations.Files(), "*.sql")
@@ -43,11 +55,13 @@ func (r rule) takenOut(t *testing.T) fs.FS {
 		}
 		changed[name] = &fstest.MapFile{Data: text}
 	}
-	file := changed[r.file]
-	if file == nil || strings.Count(string(file.Data), r.text) != 1 {
-		t.Fatalf("%s does not say exactly once: %s", r.file, r.text)
+	for _, e := range edits {
+		file := changed[e.file]
+		if file == nil || strings.Count(string(file.Data), e.text) != 1 {
+			t.Fatalf("%s does not say exactly once: %s", e.file, e.text)
+		}
+		file.Data = []byte(strings.Replace(string(file.Data), e.text, e.by, 1))
 	}
-	file.Data = []byte(strings.Replace(string(file.Data), r.text, r.without, 1))
 	return changed
 }
 
@@ -55,9 +69,9 @@ func (r rule) takenOut(t *testing.T) fs.FS {
 // runs.
 func TestTeeth(t *testing.T) {
 	t.Parallel()
-	for name, rule := range map[string]rule{"without the entry lock": entryLock, "without a lock on the next job": nextIsLocked} {
+	for name, edits := range map[string][]edit{"without the entry lock": entryLock, "without a lock on the next job": nextIsLocked} {
 		t.Run(name, func(t *testing.T) {
-			files := rule.takenOut(t)
+			files := edited(t, edits)
 			for n := range 5 {
 				v := sized(crowded()).do(t, testdb.NewFrom(t, files), runSeed(n))
 				if v.faults() > 0 {
