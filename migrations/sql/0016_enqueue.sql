@@ -51,17 +51,32 @@ begin
   if problem is not null then
     perform @schema@.refuse(split_part(problem, ' ', 1), problem);
   end if;
+  select a.id, a.created into id, created
+    from @schema@.add_job(null, enqueue.kind, enqueue.payload, enqueue.queue, coalesce(enqueue.tenant, ''), enqueue.ordering_key,
+      coalesce(enqueue.priority, 0), coalesce(enqueue.run_at, clock_timestamp() + coalesce(enqueue.delay, '0')),
+      coalesce(enqueue.max_attempts, 12), enqueue.dedupe_key, enqueue.headers) a;
+end $lockstep$;
+
+-- add_job inserts a checked job, with an id drawn before or, for null, a new
+-- one; or it finds the unfinished job that has its dedupe key.
+create function @schema@.add_job(chosen bigint, kind text, payload jsonb, queue text, tenant text, ordering_key text,
+  priority integer, run_at timestamptz, max_attempts integer, dedupe_key text, headers jsonb,
+  out id bigint, out created boolean)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $lockstep$
+#variable_conflict use_column
+begin
   loop
-    insert into @schema@.job as j (kind, payload, queue, tenant, ordering_key, priority, run_at, max_attempts, dedupe_key, headers)
-    values (enqueue.kind, enqueue.payload, enqueue.queue, coalesce(enqueue.tenant, ''), enqueue.ordering_key, coalesce(enqueue.priority, 0),
-            coalesce(enqueue.run_at, clock_timestamp() + coalesce(enqueue.delay, '0')), coalesce(enqueue.max_attempts, 12),
-            enqueue.dedupe_key, enqueue.headers)
+    insert into @schema@.job as j (id, kind, payload, queue, tenant, ordering_key, priority, run_at, max_attempts, dedupe_key, headers)
+    values (coalesce(add_job.chosen, @schema@.next_id()), add_job.kind, add_job.payload, add_job.queue, add_job.tenant, add_job.ordering_key,
+            add_job.priority, add_job.run_at, add_job.max_attempts, add_job.dedupe_key, add_job.headers)
     on conflict (queue, tenant, dedupe_key, dedupe_seat) where dedupe_key is not null do nothing
     returning j.id into id;
     created := found;
     exit when created;
     select j.id into id from @schema@.job j
-     where j.queue = enqueue.queue and j.tenant = coalesce(enqueue.tenant, '') and j.dedupe_key = enqueue.dedupe_key and j.dedupe_seat = 0;
+     where j.queue = add_job.queue and j.tenant = add_job.tenant and j.dedupe_key = add_job.dedupe_key and j.dedupe_seat = 0;
     exit when found; -- else it has just finished: insert again
   end loop;
 end $lockstep$;
@@ -116,14 +131,17 @@ begin
 end $lockstep$;
 
 -- enqueue_many adds the jobs of a JSON array: all, or, if one is bad, none.
--- Their order is the order of the array. Two calls with the same dedupe keys
--- can't deadlock: the rows go in sorted by key, and where the job that had a
--- key finished meanwhile, everything is undone and tried again, since to insert
--- that one alone would be to go back in that order.
+-- Their order is the order of the array.
+--
+-- Two calls with the same dedupe keys can't deadlock, since the rows go in
+-- sorted by key. That is done by set; but where a job that had a key finished
+-- meanwhile, its key is free now, and to insert that one alone would be to go
+-- back in the order. Then all is undone and done again one by one.
 create function @schema@.enqueue_many(jobs jsonb)
 returns table (ordinal integer, id bigint, created boolean)
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 set jit = off
 as $lockstep$
 #variable_conflict use_column
@@ -138,20 +156,20 @@ begin
     return query select m.ordinal, m.id, m.created from @schema@.insert_jobs(enqueue_many.jobs, ids) m;
     return;
   end if;
-  for try in 1 .. 10 loop
-    begin
-      select array_agg(m.id order by m.ordinal), array_agg(m.created order by m.ordinal) into there, answers
-        from @schema@.insert_jobs(enqueue_many.jobs, ids) m;
-      if cardinality(there) = cardinality(ids) then
-        return query select u.n::integer, u.id, u.created from unnest(there, answers) with ordinality u(id, created, n);
-        return;
-      end if;
+  begin
+    select array_agg(m.id order by m.ordinal), array_agg(m.created order by m.ordinal) into there, answers
+      from @schema@.insert_jobs(enqueue_many.jobs, ids) m;
+    if cardinality(there) < cardinality(ids) then
       raise exception using errcode = 'LS000';
-    exception when sqlstate 'LS000' then
-      null;
-    end;
-  end loop;
-  raise exception using errcode = 'serialization_failure', message = 'jobs with these dedupe keys finish too fast to be told of', hint = 'try again';
+    end if;
+    return query select u.n::integer, u.id, u.created from unnest(there, answers) with ordinality u(id, created, n);
+  exception when sqlstate 'LS000' then
+    return query
+      select p.ordinal, a.id, a.created
+        from (select * from @schema@.parse_jobs(enqueue_many.jobs) order by queue, tenant, dedupe_key, ordinal) p
+       cross join lateral @schema@.add_job(ids[p.ordinal], p.kind, p.payload, p.queue, p.tenant, p.ordering_key, p.priority::integer,
+         coalesce(p.run_at, clock_timestamp() + coalesce(p.delay, '0')), p.max_attempts::integer, p.dedupe_key, p.headers) a;
+  end;
 end $lockstep$;
 
 -- insert_jobs inserts checked jobs with the ids given, sorted by dedupe key,
