@@ -48,7 +48,9 @@ begin
   if said = xid || ':done' then
     return null;
   elsif said in (xid || ':1', xid || ':1+') then
-    perform @schema@.place_one(new.id, new.queue, new.tenant, new.ordering_key);
+    if not @schema@.place_one(new.id, new.queue, new.tenant, new.ordering_key) then
+      return null; -- placed in an earlier round, or cancelled: the one noted is another
+    end if;
   else
     perform @schema@.place_entered(first_round => said <> xid || ':many+');
   end if;

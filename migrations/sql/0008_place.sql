@@ -29,8 +29,8 @@ begin
 end $lockstep$;
 
 -- place_one is place for a transaction that entered just one job, as most do:
--- the same rules in fewer statements.
-create function @schema@.place_one(id bigint, queue text, tenant text, ordering_key text) returns void
+-- the same rules in fewer statements. false if this job is not to be placed.
+create function @schema@.place_one(id bigint, queue text, tenant text, ordering_key text) returns boolean
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -65,11 +65,13 @@ begin
      and j.queue = place_one.queue and j.tenant = place_one.tenant and j.ordering_key = place_one.ordering_key;
   if not found then
     perform @schema@.check_visible();
+    return false;
   elsif behind then
     perform @schema@.signal('w', place_one.queue, 0);
   elsif not (headed or waiting) then
     perform @schema@.signal('r', place_one.queue, fresh);
   end if;
+  return true;
 end $lockstep$;
 
 -- place_locked puts jobs into lanes whose entry locks are held. A lane's first
