@@ -200,9 +200,10 @@ begin
     return;
   end if;
   return query
-    select p.ordinal, j.id, false
+    select p.ordinal, t.id, false
       from @schema@.parse_jobs(insert_jobs.jobs) p
-      left join unnest(fresh) f(id) on f.id = ids[p.ordinal]
-      join @schema@.job j on j.queue = p.queue and j.tenant = p.tenant and j.dedupe_key = p.dedupe_key and j.dedupe_seat = 0
-     where f.id is null;
+     cross join lateral ( -- one look at the index for each: a join may read all keys there are
+       select j.id from @schema@.job j
+        where j.queue = p.queue and j.tenant = p.tenant and j.dedupe_key = p.dedupe_key and j.dedupe_seat = 0 limit 1) t
+     where ids[p.ordinal] not in (select f.id from unnest(fresh) f(id));
 end $lockstep$;
