@@ -107,10 +107,10 @@ func (s *system) releasedByAStoppedWorker(t *testing.T) {
 }
 
 // retryOfAStoppedWorker ends a worker after it has recorded that its jobs are
-// to be tried again.
+// to be tried again, at a time when the others have nothing to look for.
 func (s *system) retryOfAStoppedWorker(t *testing.T) {
 	x := s.Start(t, puppet.Config{Name: "x2", Kinds: []string{"any"}})
-	jobs := s.runIn(t, "x2", 5, puppet.Job{Kind: "any", Script: puppet.Script{"x2": puppet.Retry(2 * time.Second)}})
+	jobs := s.runIn(t, "x2", 5, puppet.Job{Kind: "any", Script: puppet.Script{"x2": puppet.Retry(time.Second, 2*time.Second)}})
 	s.Await(t, "(select count(*) from lockstep.jobs where state = 'retrying' and id = any ($1)) = $2", jobs, len(jobs))
 	x.Signal(t, syscall.SIGTERM)
 	x.Wait(t)
@@ -120,13 +120,14 @@ func (s *system) retryOfAStoppedWorker(t *testing.T) {
 
 // leaseOfAKilledWorker kills a worker that runs five jobs. The others were idle
 // when it claimed them, and no signal told them of it: it took each over as it
-// finished the job before, which it alone handles.
+// finished the job before, which it alone handles. That was more than a lease
+// after it came, which is when they looked.
 func (s *system) leaseOfAKilledWorker(t *testing.T) {
 	x := s.Start(t, puppet.Config{Name: "x3", Kinds: []string{"any", "X"}, Lease: 2 * time.Second})
 	jobs := make([]int64, 5)
 	for i := range jobs {
 		lane := fmt.Sprint("killed ", i)
-		s.Enqueue(t, puppet.Job{Kind: "X", OrderingKey: lane, Script: puppet.Script{"x3": puppet.Work(time.Second)}})
+		s.Enqueue(t, puppet.Job{Kind: "X", OrderingKey: lane, Script: puppet.Script{"x3": puppet.Work(3 * time.Second)}})
 		jobs[i] = s.Enqueue(t, puppet.Job{Kind: "any", OrderingKey: lane, Script: puppet.Script{"x3": puppet.Hold()}})
 	}
 	s.AwaitStart(t, "x3", jobs...)

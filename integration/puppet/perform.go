@@ -31,7 +31,10 @@ func (s Script) perform(ctx context.Context, name string) error {
 	case work:
 		return busy(ctx, act.For)
 	case retry:
-		return dispatcher.RetryAfter(act.For, errScripted)
+		if err := busy(ctx, act.For); err != nil {
+			return err
+		}
+		return dispatcher.RetryAfter(act.Then, errScripted)
 	case kill:
 		return die(ctx)
 	case overflow:

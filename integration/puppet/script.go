@@ -9,8 +9,9 @@ type Script map[string]Act
 
 // Act is what a handler does.
 type Act struct {
-	Do  string        `json:"do"`
-	For time.Duration `json:"for,omitempty"` // nanoseconds
+	Do   string        `json:"do"`
+	For  time.Duration `json:"for,omitempty"`  // how long it works first, in nanoseconds
+	Then time.Duration `json:"then,omitempty"` // retry: the delay
 }
 
 const (
@@ -32,8 +33,8 @@ func Late() Act { return Act{Do: late} }
 // Work takes so long, unless the handler's context ends before.
 func Work(d time.Duration) Act { return Act{Do: work, For: d} }
 
-// Retry fails, and asks for another attempt after d.
-func Retry(d time.Duration) Act { return Act{Do: retry, For: d} }
+// Retry works for d, fails, and asks for another attempt after delay.
+func Retry(d, delay time.Duration) Act { return Act{Do: retry, For: d, Then: delay} }
 
 // Kill ends the worker's process with SIGKILL.
 func Kill() Act { return Act{Do: kill} }
