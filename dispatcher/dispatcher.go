@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -23,6 +24,8 @@ type Dispatcher struct {
 
 	running atomic.Bool
 	current atomic.Pointer[shift] // the last Run's
+
+	callTimeout time.Duration // callTimeout, but for tests
 }
 
 // New returns a Dispatcher that does nothing until Run. Of pool it takes the
@@ -36,10 +39,11 @@ func New(pool *pgxpool.Pool, cfg Config) (*Dispatcher, error) {
 		return nil, err
 	}
 	d := &Dispatcher{
-		cfg:      cfg.withDefaults(),
-		pool:     pool.Config(),
-		handlers: make(map[string]handler),
-		configs:  make(map[string]HandlerConfig),
+		cfg:         cfg.withDefaults(),
+		pool:        pool.Config(),
+		handlers:    make(map[string]handler),
+		configs:     make(map[string]HandlerConfig),
+		callTimeout: callTimeout,
 	}
 	if cfg.ListenURL != "" {
 		listen, err := pgx.ParseConfig(cfg.ListenURL)

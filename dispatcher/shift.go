@@ -157,7 +157,7 @@ func (s *shift) store(db store.DB) *store.Store { return store.New(db).In(s.cfg.
 // control makes one call on a control connection. Once sent, it is not taken
 // back when the dispatcher stops: its answer may be jobs that are claimed.
 func (s *shift) control(fn func(context.Context, *store.Store) error) error {
-	ctx, cancel := context.WithTimeoutCause(s.writes, callTimeout, errNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(s.writes, s.callTimeout, errNoAnswer)
 	defer cancel()
 	return s.conns.control.use(ctx, func(conn *pgx.Conn) error {
 		return fn(ctx, s.store(conn))

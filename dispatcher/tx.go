@@ -92,7 +92,7 @@ func (a *attempt) open() (r *txRun, state store.ClaimState, err error) {
 
 // begin begins a transaction on a connection of the handlers' own.
 func (a *attempt) begin() (*txRun, error) {
-	ctx, cancel := context.WithTimeoutCause(a.ctx, callTimeout, errNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(a.ctx, a.shift.callTimeout, errNoAnswer)
 	defer cancel()
 	conn, err := a.shift.conns.tx.take(ctx)
 	if err != nil {
@@ -118,7 +118,7 @@ func (a *attempt) begin() (*txRun, error) {
 func (r *txRun) lock() (store.ClaimState, error) {
 	s, job := r.shift, r.job
 	for {
-		held, err := s.locks.WaitRun(r.ctx, r.tx, job.Queue, job.Tenant, job.OrderingKey, job.ID, time.Now().Add(callTimeout))
+		held, err := s.locks.WaitRun(r.ctx, r.tx, job.Queue, job.Tenant, job.OrderingKey, job.ID, time.Now().Add(s.callTimeout))
 		if err != nil {
 			return "", err
 		}
@@ -126,7 +126,7 @@ func (r *txRun) lock() (store.ClaimState, error) {
 			break
 		}
 	}
-	ctx, cancel := context.WithTimeoutCause(r.ctx, callTimeout, errNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(r.ctx, r.shift.callTimeout, errNoAnswer)
 	defer cancel()
 	return s.store(r.tx).ClaimState(ctx, s.worker, r.claim())
 }
@@ -184,7 +184,7 @@ func (r *txRun) complete(ctx context.Context, o outcome) verdict {
 // settle reports the outcome in the transaction. A row that is busy is so only
 // for a moment: heartbeats touch it.
 func (r *txRun) settle(o outcome) (store.FinishState, error) {
-	ctx, cancel := context.WithTimeoutCause(r.shift.writes, callTimeout, errNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(r.shift.writes, r.shift.callTimeout, errNoAnswer)
 	defer cancel()
 	args := store.FinishArgs{
 		Worker: r.shift.worker, Reports: []store.Finish{r.finish(o)}, Lease: r.shift.cfg.Lease, SettleOnly: true,
