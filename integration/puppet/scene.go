@@ -97,10 +97,10 @@ func (s *Scene) AwaitStart(t testing.TB, worker string, jobs ...int64) {
 		worker, jobs, len(jobs))
 }
 
-// AwaitCompleted returns once jobs are completed.
+// AwaitCompleted returns once jobs are completed and have left their lanes.
 func (s *Scene) AwaitCompleted(t testing.TB, jobs ...int64) {
 	t.Helper()
-	s.Await(t, `(select count(distinct id) from lockstep.jobs where state = 'completed' and id = any ($1)) = $2`, jobs, len(jobs))
+	s.Await(t, `(select count(distinct id) from lockstep.finished_job where outcome = 'completed' and id = any ($1)) = $2`, jobs, len(jobs))
 }
 
 // Journal is the end of what workers noted, for the message of a failed test.
