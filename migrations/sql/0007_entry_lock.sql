@@ -4,7 +4,7 @@
 -- producers can't deadlock.
 
 -- How long a commit waits for all its lanes together, or a bulk commit for its
--- queues.
+-- queues; ten times that while those who are in the way are at work.
 create function @schema@.entry_timeout() returns interval
 language sql immutable parallel safe
 return '10 seconds'::interval;
@@ -57,8 +57,9 @@ begin
   end if;
 end $lockstep$;
 
--- lock_numbers waits for locks in the order given, no longer than until. A free
--- one costs a try; the first one that is not opens the one subtransaction in
+-- lock_numbers waits for locks in the order given, until then, and on while
+-- whoever has the one in the way is at work, as a bulk commit may be for long.
+-- A free one costs a try; the first one that is not opens a subtransaction in
 -- which the rest is waited for, so that a time-out can be told in words.
 create function @schema@.lock_numbers(numbers bigint[], names text[], shared boolean, until timestamptz) returns void
 language plpgsql
@@ -66,25 +67,31 @@ set search_path = pg_catalog, pg_temp
 set lock_timeout = 0
 as $lockstep$
 declare
-  i integer := @schema@.first_refused(numbers, 1, shared);
+  free constant integer := @schema@.first_refused(numbers, 1, shared) - 1;
+  i    integer;
 begin
-  if i > cardinality(numbers) then
+  if free = cardinality(numbers) then
     return;
   end if;
-  begin
-    loop
-      perform set_config('lock_timeout', greatest(1, ceil(extract(epoch from until - clock_timestamp()) * 1000))::bigint::text, true);
-      if shared then
-        perform pg_advisory_xact_lock_shared(numbers[i]);
-      else
-        perform pg_advisory_xact_lock(numbers[i]);
-      end if;
-      i := @schema@.first_refused(numbers, i + 1, shared);
-      exit when i > cardinality(numbers);
-    end loop;
-  exception when lock_not_available then
-    perform @schema@.raise_locked(names[i], numbers[i]);
-  end;
+  for try in 1 .. 10 loop
+    begin
+      i := free + 1;
+      while i <= cardinality(numbers) loop
+        perform set_config('lock_timeout', greatest(1, ceil(extract(epoch from until - clock_timestamp()) * 1000))::bigint::text, true);
+        if shared then
+          perform pg_advisory_xact_lock_shared(numbers[i]);
+        else
+          perform pg_advisory_xact_lock(numbers[i]);
+        end if;
+        i := @schema@.first_refused(numbers, i + 1, shared);
+      end loop;
+      return;
+    exception when lock_not_available then
+      exit when @schema@.held_idly(numbers[i]);
+      until := clock_timestamp() + @schema@.entry_timeout();
+    end;
+  end loop;
+  perform @schema@.raise_locked(names[i], numbers[i]);
 end $lockstep$;
 
 -- first_refused tries locks from the i-th on and answers which one can't be
@@ -104,23 +111,61 @@ end $lockstep$;
 
 -- lock_queue takes a coarse lock exclusive, in short rounds with pauses:
 -- whoever stands behind a waiting exclusive request stands a round at most.
+-- Rounds grow, to half a second, only while all who hold the lock are at work:
+-- on a busy machine it takes them that long to get out of the way.
 create function @schema@.lock_queue(queue text, number bigint, until timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set lock_timeout = '100ms'
 as $lockstep$
+declare
+  round integer := 100;
+  idle  boolean;
 begin
   loop
     begin
       perform pg_advisory_xact_lock(number);
       return;
     exception when lock_not_available then
-      if clock_timestamp() > until then
+      idle := @schema@.held_idly(number);
+      if clock_timestamp() > until + (case when idle then 0 else 9 end) * @schema@.entry_timeout() then
         perform @schema@.raise_locked(format('queue %L', queue), number);
       end if;
+      round := case when idle then 100 else least(2 * round, 500) end;
     end;
+    perform set_config('lock_timeout', round::text, true);
     perform pg_sleep(0.05 + random() * 0.05);
   end loop;
+end $lockstep$;
+
+-- held_idly tells whether a lock is held by someone of whom nothing can be
+-- expected soon: an in-doubt two-phase transaction, or a session that is idle
+-- in its transaction, as far as our owner may see that.
+create function @schema@.held_idly(number bigint) returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $lockstep$
+begin
+  perform pg_stat_clear_snapshot(); -- else the whole transaction sees the first answer
+  return exists (
+    select from @schema@.lock_holders(number) h left join pg_stat_activity a on a.pid = h.pid
+     where h.pid is null or a.state like 'idle%');
+end $lockstep$;
+
+-- lock_holders are the others who hold an advisory lock; without a pid, it is
+-- a prepared transaction.
+create function @schema@.lock_holders(number bigint) returns table (pid integer, virtualtransaction text)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $lockstep$
+#variable_conflict use_column
+begin
+  return query
+    select l.pid, l.virtualtransaction from pg_locks l
+     where l.locktype = 'advisory' and l.granted and l.objsubid = 1
+       and l.database = (select d.oid from pg_database d where d.datname = current_database())
+       and ((l.classid::bigint << 32) | l.objid::bigint) = number
+       and l.pid is distinct from pg_backend_pid();
 end $lockstep$;
 
 -- raise_locked names who holds a lock: a session by its pid, an in-doubt
@@ -134,13 +179,9 @@ declare
 begin
   select string_agg(distinct coalesce('pid ' || l.pid, 'prepared transaction ' || quote_literal(p.gid), 'a prepared transaction'), ', ')
     into holders
-    from pg_locks l
+    from @schema@.lock_holders(number) l
     left join pg_locks x on l.pid is null and x.pid is null and x.locktype = 'transactionid' and x.virtualtransaction = l.virtualtransaction
-    left join pg_prepared_xacts p on p.transaction = x.transactionid
-   where l.locktype = 'advisory' and l.granted and l.objsubid = 1
-     and l.database = (select d.oid from pg_database d where d.datname = current_database())
-     and ((l.classid::bigint << 32) | l.objid::bigint) = number
-     and l.pid is distinct from pg_backend_pid();
+    left join pg_prepared_xacts p on p.transaction = x.transactionid;
   raise exception using errcode = 'LS004',
     message = format('%s could not be entered within %s: locked by %s', what, @schema@.entry_timeout(), coalesce(holders, 'a session that has gone')),
     hint = 'a producer of the same lane stays in its commit, or a two-phase transaction is in doubt: commit it or roll it back';
