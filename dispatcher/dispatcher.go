@@ -70,9 +70,15 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 // RunUntilIdle runs until nothing is ready, running, or due to be finished, and
 // then winds down as Run does: for tests, and to drain a queue. Jobs that are
 // to run later (scheduled, retrying, snoozed) do not keep it from returning,
-// nor do jobs of other kinds and queues.
+// nor do jobs of other kinds and queues. If ctx ends first, it winds down all
+// the same, and returns the context's error.
 func (d *Dispatcher) RunUntilIdle(ctx context.Context) error {
-	return d.run(ctx, func(ctx context.Context, s *shift) { s.awaitIdle(ctx) })
+	idle := false
+	err := d.run(ctx, func(ctx context.Context, s *shift) { idle = s.awaitIdle(ctx) })
+	if err == nil && !idle {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // run has a shift work until the function returns.

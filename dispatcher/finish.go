@@ -31,6 +31,7 @@ type finisher struct {
 func newFinisher(s *shift, flushes int) *finisher {
 	f := &finisher{shift: s, flushes: flushes, retry: newBackoff(20*time.Millisecond, 10*time.Second)}
 	f.timer = time.AfterFunc(time.Hour, f.kick)
+	f.timer.Stop() // until there is something to wait for
 	return f
 }
 

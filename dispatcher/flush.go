@@ -25,7 +25,7 @@ func (f *finisher) flush(b batch) (again []*report) {
 	s := f.shift
 	args := store.FinishArgs{Worker: s.worker, Reports: b.finishes(), Lease: s.cfg.Lease}
 	if b.take && !s.stopping() {
-		args.Take = s.kinds
+		args.Take = s.takeable()
 	}
 	sent := time.Now()
 	answers, err := s.finish(args)
@@ -41,7 +41,19 @@ func (f *finisher) flush(b batch) (again []*report) {
 			again = append(again, r)
 		}
 	}
+	if !s.hears() {
+		s.lookAfter(b.reports)
+	}
 	return again
+}
+
+// lookAfter does what the signals of a flush would do, while none are heard:
+// lanes went on, and jobs were set aside until they fall due.
+func (s *shift) lookAfter(reports []*report) {
+	for _, r := range reports {
+		r.attempt.queue.bell.ring(ByTimer)
+	}
+	s.due.bell.ring(ByTimer)
 }
 
 // handOver gives the slot that waits the lane's next job, if there is one.
@@ -119,6 +131,9 @@ func (f *finisher) failed(reports []*report, err error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	for _, r := range f.waiting {
+		r.handOver(nil, time.Time{})
+	}
 	f.failing = true
 	f.retryAt = time.Now().Add(f.retry.NextBackOff())
 }

@@ -27,10 +27,14 @@ func (s *shift) changed(ctx context.Context) error {
 	}
 }
 
-// awaitIdle waits until there is nothing to do, or ctx ends.
-func (s *shift) awaitIdle(ctx context.Context) {
-	for !s.idle() && s.changed(ctx) == nil {
+// awaitIdle waits until there is nothing to do; false if ctx ends first.
+func (s *shift) awaitIdle(ctx context.Context) (idle bool) {
+	for !s.idle() {
+		if s.changed(ctx) != nil {
+			return false
+		}
 	}
+	return true
 }
 
 // idle reports whether there is nothing to do: no attempt is open, and since

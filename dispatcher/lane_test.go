@@ -124,5 +124,8 @@ func TestReleasedJobRunsElsewhere(t *testing.T) {
 	if _, attempt, _ := r.fate(id); attempt != 1 {
 		t.Errorf("completed in attempt %d, want 1", attempt)
 	}
-	r.wokenBy(second, dispatcher.BySignal, 1)
+	q := second.Stats().Queues["default"]
+	if q.Looks[dispatcher.ByPoll].Jobs+q.Looks[dispatcher.ByTimer].Jobs+q.LostSignals != 0 {
+		t.Errorf("%+v", q)
+	}
 }

@@ -97,8 +97,8 @@ func (r *rig) runUntilIdle(d *dispatcher.Dispatcher) {
 	r.Helper()
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
-	if err := d.RunUntilIdle(ctx); err != nil || ctx.Err() != nil {
-		r.Fatalf("RunUntilIdle: %v, %v", err, ctx.Err())
+	if err := d.RunUntilIdle(ctx); err != nil {
+		r.Fatalf("RunUntilIdle: %v", err)
 	}
 }
 

@@ -201,6 +201,17 @@ func (s *shift) txFree() int {
 	return s.maxTx - int(s.txBusy.Load()) // one may have ended before it could know
 }
 
+// takeable are the kinds that a slot can take over.
+func (s *shift) takeable() []string {
+	if len(s.plainKinds) < len(s.kinds) && s.txFree() <= 0 {
+		return s.plainKinds
+	}
+	return s.kinds
+}
+
+// hears reports whether signals arrive.
+func (s *shift) hears() bool { return s.listener.State().Mode == listener.Connected }
+
 // txDone notes the end of a transactional attempt.
 func (s *shift) txDone() {
 	s.txBusy.Add(-1)
