@@ -98,7 +98,8 @@ begin
   on conflict (id) do update set blocking = excluded.blocking; -- a blocked head that leaves its lane
 end $lockstep$;
 
--- settle records outcomes in the rows of heads that can't leave yet.
+-- settle records outcomes in the rows of heads that can't leave yet. The first
+-- outcome stands.
 create function @schema@.settle(ids bigint[], outcomes text[], results jsonb[], errors text[]) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -111,7 +112,7 @@ begin
   update @schema@.job j
      set settled = true, outcome = u.outcome, result = u.result, error = u.error,
          ended_at = coalesce(j.ended_at, clock_timestamp())
-    from unnest(ids, outcomes, results, errors) u(id, outcome, result, error) where j.id = u.id;
+    from unnest(ids, outcomes, results, errors) u(id, outcome, result, error) where j.id = u.id and not j.settled;
 end $lockstep$;
 
 -- block keeps dead heads in their lanes, for a person to decide.

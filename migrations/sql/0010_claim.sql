@@ -128,6 +128,7 @@ declare
   aside   bigint[] := '{}';
   ended   bigint[] := '{}';
   outcomes text[] := '{}';
+  pending bigint[];
 begin
   alive := '{}';
   for job in
@@ -152,8 +153,11 @@ begin
     perform @schema@.set_aside(aside, array_fill(null::interval, array[cardinality(aside)]), reported => false);
   end if;
   if ended <> '{}' then
-    perform @schema@.leave(ended, outcomes, array_fill(null::jsonb, array[cardinality(ended)]),
-                           array_fill('worker lost'::text, array[cardinality(ended)]));
+    select l.pending into pending
+      from @schema@.leave(ended, outcomes, array_fill(null::jsonb, array[cardinality(ended)]),
+                          array_fill('worker lost'::text, array[cardinality(ended)])) l;
+    -- What is settled is not the late worker's: its own report is lost.
+    update @schema@.job j set worker = @schema@.nobody() where j.id = any (pending);
   end if;
   if held <> '{}' then
     stuck := @schema@.hold_on(held);

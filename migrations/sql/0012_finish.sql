@@ -95,6 +95,8 @@ declare
 begin
   if n is null or n > 1000 then
     perform @schema@.refuse('ids', 'ids must be an array of at most 1000 job ids');
+  elsif (select count(distinct i) from unnest(ids) i) < n then
+    perform @schema@.refuse('ids', 'ids must not name a job twice');
   elsif (cardinality(fences), cardinality(outcomes), cardinality(results), cardinality(errors), cardinality(delays))
         is distinct from (n, n, n, n, n) then
     perform @schema@.refuse('ids', 'ids, fences, outcomes, results, errors and delays must be equally long');
@@ -302,10 +304,13 @@ begin
   if job.worker = claim_state.worker then
     return case when job.settled then 'settled' else 'running' end;
   end if;
-  if exists (select 1 from @schema@.finished_job f where f.id = claim_state.id and f.fence = claim_state.fence)
+  -- A job that ended because its worker was lost did not end by the report.
+  if exists (select 1 from @schema@.attempt a where a.job_id = claim_state.id and a.fence = claim_state.fence and a.outcome = 'lost') then
+    return 'lost';
+  elsif exists (select 1 from @schema@.finished_job f where f.id = claim_state.id and f.fence = claim_state.fence)
      or exists (select 1 from @schema@.dead_job d where d.id = claim_state.id and d.fence = claim_state.fence)
      or exists (select 1 from @schema@.attempt a where a.job_id = claim_state.id and a.fence = claim_state.fence
-                   and a.worker = claim_state.worker and a.outcome <> 'lost') then
+                   and a.worker = claim_state.worker) then
     return 'ended';
   end if;
   return 'lost';

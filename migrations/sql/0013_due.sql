@@ -1,7 +1,7 @@
 -- due lets jobs that have fallen due run, and lanes go on whose head is
 -- settled. Any dispatcher may call it at any time. It only tries locks: what
 -- another transaction is at is left for a moment (refused), and paged past, so
--- that one lane can't hold up the others.
+-- that one lane, or one queue, can't hold up the others.
 create function @schema@.due(max integer default 200,
   out due integer, out retired integer, out refused integer, out due_at timestamptz, out looked_at timestamptz)
 language plpgsql
@@ -17,26 +17,57 @@ declare
   last_at timestamptz := '-infinity';
   last_id bigint := 0;
   moved integer;
+  shut bigint[] := '{}'; -- the locks that were refused
 begin
   perform @schema@.require_read_committed();
   looked_at := clock_timestamp();
   due := 0;
-  retired := @schema@.retire(array(select j.id from @schema@.job j where j.settled order by j.id limit 200 for update skip locked));
+  retired := 0;
+  for round in 1 .. 10 loop
+    page := array(
+      select j.id from @schema@.job j
+       where j.settled and j.id > last_id and @schema@.queue_lock(j.queue) <> all (shut)
+       order by j.id limit 200 for update skip locked);
+    exit when page = '{}';
+    last_id := (select max(u.id) from unnest(page) u(id));
+    retired := @schema@.retire(page);
+    exit when retired > 0;
+    shut := shut || @schema@.refused_locks(page);
+  end loop;
+  last_id := 0;
   for round in 1 .. 10 loop
     page := array(
       select j.id from @schema@.job j
        where j.stage in ('s', 'b') and j.hold = '-' and j.run_at <= due.looked_at and (j.run_at, j.id) > (last_at, last_id)
+         and (shut = '{}' or j.stage = 'b' or j.ordering_key is null
+              or @schema@.queue_lock(j.queue) <> all (shut) and @schema@.entry_lock(j.queue, j.tenant, j.ordering_key) <> all (shut))
        order by j.run_at, j.id limit least(greatest(due.max, 1), 200) for update skip locked);
     exit when page = '{}';
     select j.run_at, j.id into last_at, last_id from @schema@.job j where j.id = any (page) order by j.run_at desc, j.id desc limit 1;
     moved := @schema@.let_run(page);
     due := due + moved;
     exit when moved > 0;
+    shut := shut || @schema@.refused_locks(page);
   end loop;
   refused := (select count(*) from (select 1 from @schema@.job j where j.stage in ('s', 'b') and j.hold = '-' and j.run_at <= due.looked_at limit 200) x)
            + (select count(*) from (select 1 from @schema@.job j where j.settled limit 200) x);
   due_at := (select j.run_at from @schema@.job j where j.stage in ('s', 'b') and j.hold = '-' and j.run_at > due.looked_at
               order by j.run_at, j.id limit 1);
+end $lockstep$;
+
+-- refused_locks are the locks because of which jobs could not be moved: those
+-- of their queues that can't be had, and the entry locks of the other lanes.
+create function @schema@.refused_locks(ids bigint[]) returns bigint[]
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $lockstep$
+begin
+  return array(
+    select case when pg_try_advisory_xact_lock_shared(@schema@.queue_lock(l.queue))
+                then @schema@.entry_lock(l.queue, l.tenant, l.ordering_key) else @schema@.queue_lock(l.queue) end
+      from (select distinct j.queue, j.tenant, j.ordering_key from @schema@.job j where j.id = any (ids) and j.ordering_key is not null) l);
 end $lockstep$;
 
 -- let_run makes due jobs, whose rows the caller has locked and gives in the
