@@ -99,8 +99,14 @@ func must(what string, err error) {
 
 // enter opens a session: a connection with a worker's id of its own.
 func (s *scene) enter() *session {
-	conn := s.db.Conn(s.t)
-	c := &session{t: s.t, conn: conn, store: store.New(conn), worker: store.NewWorkerID()}
+	config, err := pgx.ParseConfig(s.db.URL)
+	must("the database's URL", err)
+	c := &session{t: s.t, worker: store.NewWorkerID()}
+	config.OnNotice = c.notice
+	c.conn, err = pgx.ConnectConfig(s.t.Context(), config)
+	must("connect", err)
+	s.t.Cleanup(func() { _ = c.conn.Close(context.Background()) })
+	c.store = store.New(c.conn)
 	c.exec(fmt.Sprintf("set lock_timeout = %d; set statement_timeout = '20s'", patience.Milliseconds()))
 	return c
 }

@@ -21,6 +21,7 @@ type session struct {
 	conn   *pgx.Conn
 	store  *store.Store
 	worker store.WorkerID
+	usage  time.Duration // of the CPU, by the last statement that cpu ran
 }
 
 // try runs a statement, or, without arguments, any number of statements.
@@ -31,6 +32,24 @@ func (c *session) try(sql string, args ...any) error {
 
 func (c *session) exec(sql string, args ...any) {
 	must(sql, c.try(sql, args...))
+}
+
+// cpu is what a statement takes of a CPU, which other work on the machine does
+// not change as it changes the time on the clock.
+func (c *session) cpu(sql string, args ...any) time.Duration {
+	c.exec("set client_min_messages = log; set log_statement_stats = on")
+	c.usage = 0
+	c.exec(sql, args...)
+	c.exec("set log_statement_stats = off; reset client_min_messages")
+	return c.usage
+}
+
+// notice reads the first usage that the server tells since it was set to 0.
+func (c *session) notice(_ *pgconn.PgConn, notice *pgconn.Notice) {
+	var user, system float64
+	if _, err := fmt.Sscanf(notice.Detail, "! system usage stats:\n!\t%f s user, %f s system", &user, &system); err == nil && c.usage == 0 {
+		c.usage = time.Duration((user + system) * float64(time.Second))
+	}
 }
 
 // value reads one value.
