@@ -1,0 +1,125 @@
+package producers_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/lockstep-pg/lockstep/integration/testdb"
+	"github.com/lockstep-pg/lockstep/migrations"
+)
+
+// TestConstraintsForcedEarly: a transaction that forces its constraints enters
+// its lanes before its commit. The order is still that of the commits, but it
+// holds the lanes, and two such can deadlock.
+func TestConstraintsForcedEarly(t *testing.T) {
+	t.Parallel()
+	db := testdb.New(t)
+	early, other := newClient(t, db), newClient(t, db)
+	early.do("begin; set constraints all immediate; select lockstep.enqueue('early', ordering_key => 'a')")
+	commit := other.start("select lockstep.enqueue('other', ordering_key => 'a')")
+	other.blocked(db, commit)
+	early.do("select lockstep.enqueue('early', ordering_key => 'a'); commit")
+	if err := commit.wait(); err != nil {
+		t.Fatal(err)
+	}
+	expectLanes(t, db, "a:rww")
+	if last := testdb.Value[string](t, db, "select kind from lockstep.job order by lane_turn desc limit 1"); last != "other" {
+		t.Errorf("the last in the lane is %q, want the last that committed", last)
+	}
+}
+
+func TestConstraintsForcedEarlyCanDeadlock(t *testing.T) {
+	t.Parallel()
+	db := testdb.New(t)
+	one, two := newClient(t, db), newClient(t, db)
+	one.do("begin; set constraints all immediate; select lockstep.enqueue('k', ordering_key => 'a')")
+	two.do("begin; set constraints all immediate; select lockstep.enqueue('k', ordering_key => 'b')")
+	first := one.start("select lockstep.enqueue('k', ordering_key => 'b')")
+	one.blocked(db, first)
+	second := two.start("select lockstep.enqueue('k', ordering_key => 'a')")
+	a, b := refusal(t, first.wait()), refusal(t, second.wait())
+	if (a == nil) == (b == nil) {
+		t.Fatalf("one of the two must fail: %v, %v", a, b)
+	}
+	if a == nil {
+		a = b
+	}
+	if a.Code != "40P01" {
+		t.Errorf("got %v, want a deadlock that PostgreSQL finds and ends", a)
+	}
+}
+
+// TestJobsFromDeferredTriggers: a user's own deferred trigger inserts jobs while
+// the transaction commits, after ours have been placed.
+func TestJobsFromDeferredTriggers(t *testing.T) {
+	t.Parallel()
+	db := testdb.New(t)
+	db.Exec(t, `create table orders (id int);
+		create function ordered() returns trigger language plpgsql as $$
+		begin
+			insert into lockstep.job (kind, ordering_key) select 'late', 'o' || i from generate_series(new.id, new.id + 1) i;
+			return null;
+		end $$;
+		create constraint trigger ordered after insert on orders deferrable initially deferred for each row execute function ordered()`)
+	c := newClient(t, db)
+	c.do("begin; select lockstep.enqueue('first', ordering_key => 'o1'); insert into orders values (1), (2); commit")
+	expectLanes(t, db, "o1:rw o2:rw o3:r")
+	c.do("begin; insert into orders select i from generate_series(1, 300) i; commit") // beyond one transaction's fine locks
+	expectPlaced(t, db, 5+600)
+}
+
+// TestTwoPhaseCommit: jobs are placed at PREPARE and seen at COMMIT PREPARED.
+// PREPARE refuses a transaction that has signalled, so signals are off in it.
+func TestTwoPhaseCommit(t *testing.T) {
+	t.Parallel()
+	db := testdb.New(t)
+	c, gid := newClient(t, db), "'two "+db.Name+"'"
+	c.do("begin; select lockstep.enqueue('k', ordering_key => 'a')")
+	if refused := refusal(t, c.try("prepare transaction "+gid)); refused == nil || refused.Code != "0A000" {
+		t.Errorf("preparing with signals ended with %v, want feature_not_supported", refused)
+	}
+	c.do("rollback")
+	c.do("begin; set local lockstep.signals = off; select lockstep.enqueue('k', ordering_key => 'a'), lockstep.enqueue('k', ordering_key => 'b'); prepare transaction " + gid)
+	expectLanes(t, db, "")
+	c.do("select lockstep.enqueue('k', ordering_key => 'c')")
+	c.do("commit prepared " + gid)
+	c.do("select lockstep.enqueue('k', ordering_key => 'a')")
+	expectLanes(t, db, "a:rw b:r c:r")
+}
+
+// TestTriggersOff: without them a second job of a lane is refused by the head
+// index, jobs left entering are placed by the sweep, and Status says so.
+func TestTriggersOff(t *testing.T) {
+	t.Parallel()
+	db := testdb.New(t)
+	c := newClient(t, db)
+	const insert = "insert into lockstep.job (kind, ordering_key) values ('k', 'a')"
+	c.do("set session_replication_role = replica")
+	c.do(insert)
+	if refused := refusal(t, c.try(insert)); refused == nil || refused.ConstraintName != "job_head" {
+		t.Errorf("a second head ended with %v, want job_head", refused)
+	}
+	c.do("reset session_replication_role")
+
+	db.Exec(t, "alter table lockstep.job disable trigger job_place")
+	c.do(insert)
+	c.do(insert)
+	expectLanes(t, db, "a:ree")
+	expectTriggerProblem(t, db, true)
+	db.Exec(t, "alter table lockstep.job enable trigger job_place")
+	expectTriggerProblem(t, db, false)
+	sweepAll(t, db)
+	c.do(insert)
+	expectLanes(t, db, "a:rwww")
+}
+
+func expectTriggerProblem(t *testing.T, db *testdb.DB, want bool) {
+	t.Helper()
+	state, err := migrations.Status(t.Context(), db.Conn(t), migrations.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := errors.Is(errors.Join(state.Problems...), migrations.ErrTrigger); got != want {
+		t.Errorf("a trigger is reported: %v, want %v; problems: %v", got, want, state.Problems)
+	}
+}
