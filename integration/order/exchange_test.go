@@ -27,21 +27,24 @@ import (
 func TestHandlersEnqueueToEachOther(t *testing.T) {
 	t.Parallel()
 	x := newExchange(t, testdb.New(t))
-	for range 3 { // every lane gets on in every third
+	stop := x.start()
+	for range 3 {
 		before := x.counts()
-		x.work(*long / 3)
+		<-time.After(*long / 3)
 		for n, now := range x.counts() {
 			if now == before[n] {
 				t.Errorf("%s stands still after %d jobs", x.lane(n), now)
 			}
 		}
 	}
+	stop()
 	x.finish()
-	t.Logf("jobs by lane: %v", x.counts())
+	x.awaitSessionsEnd()
 	if n := x.deadlocks(); n > 0 || x.told.Load() > 0 {
 		t.Errorf("%d deadlocks; %d events tell of one", n, x.told.Load())
 	}
 	x.checkEffects()
+	t.Logf("jobs by lane: %v", x.counts())
 }
 
 // TestExchangeHasTeeth: where the end of a transactional handler lets its lane
@@ -49,9 +52,15 @@ func TestHandlersEnqueueToEachOther(t *testing.T) {
 func TestExchangeHasTeeth(t *testing.T) {
 	t.Parallel()
 	x := newExchange(t, testdb.NewFrom(t, edited(t, onlySettledInTx)))
-	x.work(2 * time.Second)
-	if x.deadlocks() == 0 {
-		t.Error("there was no deadlock")
+	stop := x.start()
+	defer stop()
+	deadline := time.After(time.Minute)
+	for x.deadlocks() == 0 {
+		select {
+		case <-time.After(50 * time.Millisecond): // the server tells after a second at most
+		case <-deadline:
+			t.Fatalf("there was no deadlock; jobs by lane: %v", x.counts())
+		}
 	}
 }
 
@@ -67,6 +76,7 @@ type exchange struct {
 func newExchange(t testing.TB, db *testdb.DB) *exchange {
 	x := &exchange{t: t, db: db}
 	db.Exec(t, `create table effect (job bigint primary key)`)
+	db.Exec(t, fmt.Sprintf(`alter database %s set deadlock_timeout = '20ms'`, db.Name))
 	for lane := range x.handled {
 		db.Exec(t, `insert into lockstep.job (kind, ordering_key) values ($1, $2)`, kind, x.lane(lane))
 	}
@@ -95,43 +105,54 @@ func (x *exchange) listen(e dispatcher.Event) {
 	}
 }
 
-// handle enqueues to some of the other lanes, as long as they are not full.
+// handle enqueues to one or more of the other lanes where nobody waits: so most
+// lanes are about to run empty, and the exchange never ends by itself.
 func (x *exchange) handle(ctx context.Context, tx pgx.Tx, job dispatcher.Job[struct{}]) error {
 	if _, err := tx.Exec(ctx, `insert into effect values ($1)`, job.ID); err != nil {
 		return err
 	}
-	for n := range x.handled {
+	one := true
+	for _, n := range rand.Perm(len(x.handled)) {
 		lane := x.lane(n)
 		if lane == job.OrderingKey {
 			x.handled[n].Add(1)
 			continue
 		}
-		var waiting int
-		err := tx.QueryRow(ctx, `select count(*) from lockstep.job where queue = 'default' and tenant = '' and ordering_key = $1 and stage = 'w'`, lane).Scan(&waiting)
-		if err != nil {
-			return err
-		}
-		if x.over.Load() || waiting > 10 || waiting > 2 && rand.IntN(2) == 0 {
+		if x.over.Load() || !one && rand.IntN(2) == 0 {
 			continue
 		}
-		if _, err := store.New(tx).Enqueue(ctx, store.NewJob{Kind: kind, OrderingKey: lane}); err != nil {
+		one = false
+		if err := x.enqueue(ctx, tx, lane); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// work lets two dispatchers exchange jobs for a while.
-func (x *exchange) work(d time.Duration) {
-	ctx, cancel := context.WithTimeout(x.t.Context(), d)
-	defer cancel()
+func (x *exchange) enqueue(ctx context.Context, tx pgx.Tx, lane string) error {
+	var taken bool
+	err := tx.QueryRow(ctx, `select exists (select from lockstep.job
+		where queue = 'default' and tenant = '' and ordering_key = $1 and stage = 'w')`, lane).Scan(&taken)
+	if err != nil || taken {
+		return err
+	}
+	_, err = store.New(tx).Enqueue(ctx, store.NewJob{Kind: kind, OrderingKey: lane})
+	return err
+}
+
+// start lets two dispatchers exchange jobs until it is told to stop.
+func (x *exchange) start() (stop func()) {
+	ctx, cancel := context.WithCancel(x.t.Context())
 	var workers errgroup.Group
 	for range 2 {
 		d := x.dispatcher()
 		workers.Go(func() error { return d.Run(ctx) })
 	}
-	if err := workers.Wait(); err != nil {
-		x.t.Error(err)
+	return func() {
+		cancel()
+		if err := workers.Wait(); err != nil {
+			x.t.Error(err)
+		}
 	}
 }
 
@@ -151,16 +172,20 @@ func (x *exchange) finish() {
 	}
 }
 
-// deadlocks counts them once all who may have had one are gone: their numbers
-// are then with the server.
-func (x *exchange) deadlocks() int {
+// awaitSessionsEnd waits until all who may have had a deadlock are gone: what
+// they had is then counted.
+func (x *exchange) awaitSessionsEnd() {
 	deadline := time.Now().Add(10 * time.Second)
 	for testdb.Value[int](x.t, x.db, `select count(*) from pg_stat_activity
-		where datname = current_database() and backend_type = 'client backend' and application_name like '%lockstep%'`) > 0 {
+		where datname = current_database() and application_name like '%lockstep%'`) > 0 {
 		if time.Now().After(deadline) {
 			x.t.Fatal("the dispatchers' sessions are still there")
 		}
 	}
+}
+
+// deadlocks counts those that the server knows of.
+func (x *exchange) deadlocks() int {
 	return testdb.Value[int](x.t, x.db, `select deadlocks from pg_stat_database where datname = current_database()`)
 }
 
