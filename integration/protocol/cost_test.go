@@ -33,12 +33,12 @@ func (c *session) buffers(query string) int {
 	return read()
 }
 
-// claimBuffers are the buffers of a claim of 20 jobs, with kinds k0, k1 …
-// handled.
-func (s *scene) claimBuffers(kinds int) int {
+// claimBuffers are the buffers of a claim of 20 jobs of a queue, with kinds k0,
+// k1 … handled.
+func (s *scene) claimBuffers(queue string, kinds int) int {
 	c := s.enter()
-	return c.buffers(fmt.Sprintf(`select jobs from lockstep.claim('%s', 'default',
-		array(select 'k' || i from generate_series(0, %d) i), 20, '1 minute')`, c.worker.String(), kinds-1))
+	return c.buffers(fmt.Sprintf(`select jobs from lockstep.claim('%s', '%s',
+		array(select 'k' || i from generate_series(0, %d) i), 20, '1 minute')`, c.worker.String(), queue, kinds-1))
 }
 
 // TestAnEnqueueLooksUpOnlyItsOwnKeys: what it costs to find a dedupe key taken

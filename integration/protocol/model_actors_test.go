@@ -21,10 +21,9 @@ type actor struct {
 	rand   *rand.Rand
 	worker store.WorkerID
 	ctx    context.Context
+	lease  time.Duration
 	calm   bool // completes all that it claims
 }
-
-const modelLease = time.Second
 
 var (
 	errRollback = errors.New("rolled back on purpose")
@@ -127,23 +126,29 @@ func (a *actor) enqueue(tx pgx.Tx, xid uint64, added map[int64]*fact) error {
 	return nil
 }
 
-// work claims a batch and sees it through.
-func (a *actor) work() error {
+// claim takes a batch.
+func (a *actor) claim(queue string) ([]*life, error) {
 	sent := time.Now()
 	claimed, err := store.New(a.conn).Claim(a.ctx, store.ClaimArgs{
-		Worker: a.worker, Queue: a.queue(), Kinds: []string{"k"}, Max: 1 + a.rand.IntN(8), Lease: modelLease,
+		Worker: a.worker, Queue: queue, Kinds: []string{"k"}, Max: 1 + a.rand.IntN(8), Lease: a.lease,
 	})
 	if err != nil {
-		return fmt.Errorf("claim: %w", err)
+		return nil, fmt.Errorf("claim: %w", err)
 	}
 	lives := make([]*life, len(claimed.Jobs))
 	for i, job := range claimed.Jobs {
-		lives[i] = a.begin(job, sent, modelLease)
+		lives[i] = a.begin(job, sent, a.lease)
 		a.count("claimed")
 	}
+	return lives, nil
+}
+
+// work claims a batch and sees it through.
+func (a *actor) work() error {
+	lives, err := a.claim(a.queue())
 	switch {
-	case len(lives) == 0:
-		return nil
+	case err != nil || len(lives) == 0:
+		return err
 	case a.calm:
 		return a.report(lives)
 	case a.percent(8):
@@ -167,7 +172,7 @@ func (a *actor) extend(lives []*life) error {
 		claims[i] = claimOf(l.job)
 	}
 	sent := time.Now()
-	answers, err := store.New(a.conn).Extend(a.ctx, a.worker, claims, modelLease)
+	answers, err := store.New(a.conn).Extend(a.ctx, a.worker, claims, a.lease)
 	if err != nil {
 		return fmt.Errorf("extend: %w", err)
 	}
@@ -176,7 +181,7 @@ func (a *actor) extend(lives []*life) error {
 		a.count("extend: " + string(state))
 		switch state {
 		case store.Extended, store.ExtendCancelled:
-			l.lease = sent.Add(modelLease)
+			l.lease = sent.Add(a.lease)
 		case store.ExtendLost:
 			l.lost = time.Now().Before(l.lease)
 		}
@@ -201,7 +206,7 @@ func (a *actor) workInTransaction(lives []*life) error {
 			return err
 		}
 		answers, err = store.New(tx).Finish(a.ctx, store.FinishArgs{
-			Worker: a.worker, Lease: modelLease, SettleOnly: true,
+			Worker: a.worker, Lease: a.lease, SettleOnly: true,
 			Reports: []store.Finish{{Claim: claimOf(job), Outcome: store.Completed}},
 		})
 		if state := answers[job.ID].State; err == nil && state != store.FinishPending && state != store.FinishDone {

@@ -15,6 +15,7 @@ import (
 type journal struct {
 	mu       sync.Mutex
 	jobs     map[int64]*fact
+	early    map[int64][]func(*fact) // notes about jobs whose producer is not back yet
 	lives    []*life
 	counts   map[string]int
 	problems []string
@@ -43,7 +44,7 @@ type life struct {
 }
 
 func newJournal() *journal {
-	return &journal{jobs: make(map[int64]*fact), counts: make(map[string]int)}
+	return &journal{jobs: make(map[int64]*fact), early: make(map[int64][]func(*fact)), counts: make(map[string]int)}
 }
 
 func laneOf(queue, key string) string {
@@ -58,6 +59,10 @@ func (j *journal) committed(jobs map[int64]*fact) {
 	defer j.mu.Unlock()
 	for id, f := range jobs {
 		j.jobs[id] = f
+		for _, note := range j.early[id] {
+			note(f)
+		}
+		delete(j.early, id)
 	}
 }
 
@@ -73,15 +78,15 @@ func (j *journal) problem(format string, args ...any) {
 	j.problems = append(j.problems, fmt.Sprintf(format, args...))
 }
 
-// mark notes what was done to a job, if its enqueue is known.
+// mark notes what was done to a job.
 func (j *journal) mark(id int64, note func(*fact)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if f := j.jobs[id]; f != nil {
 		note(f)
-		return
+	} else {
+		j.early[id] = append(j.early[id], note)
 	}
-	j.problems = append(j.problems, fmt.Sprintf("job %d is not known", id))
 }
 
 // begin opens the life of a claim that was sent at sent.
@@ -97,6 +102,9 @@ func (j *journal) begin(job store.Job, sent time.Time, lease time.Duration) *lif
 func (j *journal) judge() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	for id := range j.early {
+		j.problems = append(j.problems, fmt.Sprintf("job %d was there and never enqueued", id))
+	}
 	lanes := make(map[string][]*life)
 	for _, l := range j.lives {
 		f := j.jobs[l.job.ID]

@@ -39,7 +39,7 @@ func (a *actor) report(lives []*life) error {
 		reports[l] = a.outcome(l.job)
 	}
 	for len(reports) > 0 {
-		args := store.FinishArgs{Worker: a.worker, Lease: modelLease}
+		args := store.FinishArgs{Worker: a.worker, Lease: a.lease}
 		if a.percent(50) {
 			args.Take = []string{"k"}
 		}
@@ -58,7 +58,7 @@ func (a *actor) report(lives []*life) error {
 			answer := answers[l.job.ID]
 			a.count("finish: " + string(answer.State))
 			if answer.Next != nil {
-				next := a.begin(*answer.Next, sent, modelLease)
+				next := a.begin(*answer.Next, sent, a.lease)
 				reports[next] = a.outcome(next.job)
 			}
 			if a.settled(l, answer.State) {

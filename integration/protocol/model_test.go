@@ -37,7 +37,7 @@ func TestRandomRun(t *testing.T) {
 	begin := func(n int, act func(*actor) error) {
 		for i := range n {
 			a := &actor{
-				journal: j, conn: db.Conn(t), ctx: ctx, worker: store.NewWorkerID(),
+				journal: j, conn: db.Conn(t), ctx: ctx, worker: store.NewWorkerID(), lease: time.Second,
 				rand: rand.New(rand.NewPCG(seed, uint64(i)+uint64(len(t.Name())))),
 			}
 			seed++
@@ -66,7 +66,7 @@ func TestRandomRun(t *testing.T) {
 // drain works off what is left.
 func drain(t *testing.T, db *testdb.DB, j *journal) {
 	t.Helper()
-	a := &actor{journal: j, conn: db.Conn(t), ctx: t.Context(), worker: store.NewWorkerID(), rand: rand.New(rand.NewPCG(1, 1)), calm: true}
+	a := &actor{journal: j, conn: db.Conn(t), ctx: t.Context(), worker: store.NewWorkerID(), rand: rand.New(rand.NewPCG(1, 1)), lease: time.Second, calm: true}
 	for limit := time.Now().Add(20 * time.Second); ; {
 		for range 10 {
 			if err := a.work(); err != nil {

@@ -35,11 +35,11 @@ func TestSeen_AClaimIsOneLimitedScanPerKind(t *testing.T) {
 		scene: func(s *scene) {
 			s.exec("alter table lockstep.job set (autovacuum_enabled = off)")
 			s.load("i % 10", 2000, 1)
-			one, ten := s.claimBuffers(1), s.claimBuffers(10)
+			one, ten := s.claimBuffers("default", 1), s.claimBuffers("default", 10)
 			s.load("10", 20_000, -1) // of a kind that nobody here handles, before all
 			s.load("i % 10", 20_000, 0)
 			for kinds, before := range map[int]int{1: one, 10: ten} {
-				if after := s.claimBuffers(kinds); after > 2*before {
+				if after := s.claimBuffers("default", kinds); after > 2*before {
 					s.failf("buffers of a claim with %d kinds, after: %d, before: %d", kinds, after, before)
 				}
 			}

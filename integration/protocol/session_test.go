@@ -21,7 +21,7 @@ type session struct {
 	conn   *pgx.Conn
 	store  *store.Store
 	worker store.WorkerID
-	usage  time.Duration // of the CPU, by the last statement that cpu ran
+	usage  time.Duration // of the CPU, as told
 }
 
 // try runs a statement, or, without arguments, any number of statements.
@@ -34,21 +34,22 @@ func (c *session) exec(sql string, args ...any) {
 	must(sql, c.try(sql, args...))
 }
 
-// cpu is what a statement takes of a CPU, which other work on the machine does
-// not change as it changes the time on the clock.
-func (c *session) cpu(sql string, args ...any) time.Duration {
+// cpu is what the server takes of a CPU for what act does in this session.
+// Other work on the machine does not change it as it changes the time.
+func (c *session) cpu(act func()) time.Duration {
 	c.exec("set client_min_messages = log; set log_statement_stats = on")
 	c.usage = 0
-	c.exec(sql, args...)
+	act()
+	used := c.usage
 	c.exec("set log_statement_stats = off; reset client_min_messages")
-	return c.usage
+	return used
 }
 
-// notice reads the first usage that the server tells since it was set to 0.
+// notice adds up the usage that the server tells.
 func (c *session) notice(_ *pgconn.PgConn, notice *pgconn.Notice) {
 	var user, system float64
-	if _, err := fmt.Sscanf(notice.Detail, "! system usage stats:\n!\t%f s user, %f s system", &user, &system); err == nil && c.usage == 0 {
-		c.usage = time.Duration((user + system) * float64(time.Second))
+	if _, err := fmt.Sscanf(notice.Detail, "! system usage stats:\n!\t%f s user, %f s system", &user, &system); err == nil {
+		c.usage += time.Duration((user + system) * float64(time.Second))
 	}
 }
 
