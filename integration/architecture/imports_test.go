@@ -13,6 +13,7 @@ import (
 var may = map[string][]string{
 	"migrations":             {},
 	"store":                  {},
+	"store/verify":           {"store"},
 	"listener":               {},
 	"locks":                  {},
 	"dispatcher":             {"migrations", "store", "listener", "locks"},

@@ -1,0 +1,104 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// facts are what has to be known before history can be judged.
+type facts struct {
+	now       time.Time // the database's clock
+	retention time.Duration
+	// keptFrom is a moment from which on history is complete: neither finished
+	// jobs nor attempts of jobs that were created later can have been dropped.
+	keptFrom time.Time
+	xids     xidRange
+}
+
+// xidRange are the transactions whose commit times may be asked for: a
+// transaction's number has 64 bits, but a commit time is found by 32 of them,
+// so that of a transaction long ago would be another's. Numbers from oldest to
+// before next differ in these 32. Both are 0 if no commit times are kept.
+type xidRange struct{ oldest, next uint64 }
+
+const (
+	firstXID  = 3 // those before it are PostgreSQL's own
+	xidWindow = 2_000_000_000
+)
+
+func newXIDRange(next uint64) xidRange {
+	return xidRange{oldest: max(firstXID, next-min(next, xidWindow)), next: next}
+}
+
+// commitTime is SQL for the commit time of the transaction that a column of
+// type xid8 names; null if the server does not know it.
+func (x xidRange) commitTime(column string) string {
+	if x.next == 0 {
+		return "null::timestamptz"
+	}
+	return fmt.Sprintf("case when %[1]s >= '%[2]d'::xid8 and %[1]s < '%[3]d'::xid8 then pg_xact_commit_timestamp(%[1]s::xid) end",
+		column, x.oldest, x.next)
+}
+
+// retentionSlack is how much younger than the retention a job has to be for
+// its history to be surely there: its id and its times are drawn apart.
+const retentionSlack = time.Hour
+
+const factsSQL = `select clock_timestamp(), extract(epoch from @schema@.retention())::float8, pg_snapshot_xmax(pg_current_snapshot())::text`
+
+// learn finds out the facts.
+func (r *run) learn(ctx context.Context) error {
+	r.begin(0)
+	r.began = time.Now()
+	var next string
+	var retention float64
+	err := r.snapshot(ctx, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, r.sql(factsSQL)).Scan(&r.facts.now, &retention, &next)
+	})
+	if err != nil {
+		return err
+	}
+	r.facts.retention = time.Duration(min(retention, maxSeconds) * float64(time.Second))
+	r.facts.keptFrom = r.facts.now.Add(retentionSlack - r.facts.retention)
+	r.report.LookedAt, r.report.RetentionDays = r.facts.now, retention/secondsADay
+	kept, err := r.keepsCommitTimes(ctx)
+	if err != nil {
+		return err
+	}
+	if !kept {
+		r.report.add(Finding{Class: CommitTimes, Text: "the server keeps no commit times, so the order of commits could not be compared; " +
+			"to keep them from now on: alter system set track_commit_timestamp = on, and restart the server"})
+		return nil
+	}
+	r.report.CommitTimes = true
+	xid, err := strconv.ParseUint(next, 10, 64)
+	r.facts.xids = newXIDRange(xid)
+	return err
+}
+
+const (
+	secondsADay = 24 * 60 * 60
+	maxSeconds  = 290 * 365 * secondsADay // about what a time.Duration holds
+)
+
+// notPrerequisite is the SQLSTATE for a server that keeps no commit times.
+const notPrerequisite = "55000"
+
+// keepsCommitTimes asks for one, since on a standby the setting says nothing.
+func (r *run) keepsCommitTimes(ctx context.Context) (bool, error) {
+	err := r.snapshot(ctx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "select pg_xact_commit_timestamp($1::text::xid)", strconv.Itoa(firstXID))
+		return err
+	})
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == notPrerequisite {
+		return false, nil
+	}
+	return err == nil, err
+}
