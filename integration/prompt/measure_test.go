@@ -30,10 +30,12 @@ const (
 	leaseEnded = "lease ended"
 	leaseLimit = time.Second
 	// Where the machine has other work too, so many starts must be within the
-	// limit, and all within so much more; each plus what the machine itself is
-	// late.
+	// limit, and all within so much more; plus what the machine itself is late.
+	// On the way from an INSERT to a handler's row about so many processes and
+	// threads wait for their turn.
 	share    = 0.95
 	sluggish = 500 * time.Millisecond
+	steps    = 10
 )
 
 // phase is how late the jobs of one phase started, sorted.
@@ -165,13 +167,13 @@ func (s *system) report(t *testing.T, machine phase) {
 	slices.Sort(all)
 	everything := phase{name: "everything but leases", late: all}
 	t.Log(everything)
-	if most := limit + machine.at(share); everything.at(share) > most {
+	if most := limit + steps*machine.at(share); everything.at(share) > most {
 		t.Errorf("%v %% of the jobs started within %v, want %v", share*100, everything.at(share), most)
 	}
 }
 
 // reconnects judges how long the listeners took to come back.
-func (s *system) reconnects(t *testing.T, cuts int) {
+func (s *system) reconnects(t *testing.T, machine phase, cuts int) {
 	t.Helper()
 	gaps := s.gaps(t)
 	if len(gaps) != cuts {
@@ -183,12 +185,12 @@ func (s *system) reconnects(t *testing.T, cuts int) {
 	}
 	slices.Sort(p.late)
 	t.Log(p)
-	judged := p.at(0.5)
+	judged, most := p.at(0.5), reconnect+steps*machine.at(share)
 	if *strict {
-		judged = p.at(1)
+		judged, most = p.at(1), reconnect
 	}
-	if judged > reconnect {
-		t.Errorf("the listeners took %v to come back, more than %v", judged, reconnect)
+	if judged > most {
+		t.Errorf("the listeners took %v to come back, more than %v", judged, most)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 func TestPrompt(t *testing.T) {
 	t.Parallel()
 	s := &system{Scene: puppet.NewScene(t)}
-	machine := layYardstick(t, s.Scene)
+	yardstick := layYardstick(t, s.Scene)
 	s.Exec(t, "create table cut (at timestamptz)")
 	s.Start(t, puppet.Config{Name: "a", Kinds: []string{"any", "A"}})
 	s.Start(t, puppet.Config{Name: "b", Kinds: []string{"any", "B"}})
@@ -31,8 +31,9 @@ func TestPrompt(t *testing.T) {
 	s.retryOfAStoppedWorker(t)
 	s.leaseOfAKilledWorker(t)
 
-	s.report(t, machine.read(t))
-	s.reconnects(t, 5)
+	machine := yardstick.read(t)
+	s.report(t, machine)
+	s.reconnects(t, machine, 5)
 	s.expectNoPoll(t)
 }
 
