@@ -160,6 +160,10 @@ begin
       into heads, successors, pending from @schema@.follow(keyed) f;
   end if;
   if pending <> '{}' then
+    if not quiet then -- nobody may be there to report again: due() has to do it
+      perform @schema@.signal('d', q.queue, (extract(epoch from clock_timestamp()) * 1000)::bigint)
+         from (select distinct j.queue from @schema@.job j where j.id = any (pending) and not j.settled) q;
+    end if;
     perform @schema@.settle(array_agg(u.id), array_agg(u.outcome), array_agg(u.result), array_agg(u.error))
        from unnest(ids, outcomes, results, errors) u(id, outcome, result, error) where u.id = any (pending);
   end if;
