@@ -196,6 +196,7 @@ func (a *actor) workInTransaction(lives []*life) error {
 	var (
 		answers map[int64]store.Finished
 		added   map[int64]*fact
+		ended   time.Time
 	)
 	err := pgx.BeginFunc(a.ctx, a.conn, func(tx pgx.Tx) error {
 		held, err := store.New(tx).HoldLane(a.ctx, claimOf(job))
@@ -213,12 +214,13 @@ func (a *actor) workInTransaction(lives []*life) error {
 			a.count("transactional: " + string(state))
 			return errRollback
 		}
+		ended = time.Now() // from the commit on the lane may move on
 		return err
 	})
 	switch {
 	case err == nil:
 		a.committed(added)
-		lives[0].end, lives[0].recorded = time.Now(), true // no sooner does the lane move on
+		lives[0].end, lives[0].recorded = ended, true
 		if answers[job.ID].State == store.FinishDone {
 			lives = lives[1:]
 		}

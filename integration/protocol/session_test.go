@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -227,16 +228,24 @@ func (b *background) wait() error {
 	}
 }
 
-// signals counts the notifications that have come.
-func (c *session) signals() (n int) {
+// listen hears the signals of the schema from now on.
+func (c *session) listen() {
+	c.exec(`do $$ begin execute format('listen %I', lockstep.channel()); end $$`)
+}
+
+// signals are the classes of the signals that have come: "d r".
+func (c *session) signals() string {
 	c.exec("select 1") // they come with an answer
+	var classes []string
 	for {
 		ctx, cancel := context.WithTimeout(c.t.Context(), time.Millisecond)
-		_, err := c.conn.WaitForNotification(ctx)
+		n, err := c.conn.WaitForNotification(ctx)
 		cancel()
 		if err != nil {
-			return n
+			slices.Sort(classes)
+			return strings.Join(classes, " ")
 		}
-		n++
+		class, _, _ := strings.Cut(n.Payload, " ")
+		classes = append(classes, class)
 	}
 }
