@@ -2,6 +2,7 @@ package order_test
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -19,54 +20,52 @@ const (
 	standstill = 20 * time.Second
 )
 
-// drain waits until the lanes that lost no head are worked off, without any
-// help; then the others, which a sweep gives a head. It returns how many jobs
-// are left.
-func (r *run) drain(ctx context.Context) int {
-	r.stuck = r.drainWhole(ctx)
-	return r.until(ctx, func() (int, error) {
-		if _, err := store.New(r.pool).Sweep(ctx, 1000, "", nil); err != nil {
-			return 0, err
-		}
-		return r.live(ctx, nil)
-	})
-}
-
-// drainWhole returns the lanes that were stuck: seen without a head, again and
-// again, although jobs waited in them.
-func (r *run) drainWhole(ctx context.Context) (stuck []string) {
+// drain waits until all is worked off, and returns how many jobs are left.
+func (r *run) drain(ctx context.Context) (left int) {
+	r.repair(ctx)
 	since := map[string]time.Time{}
-	r.until(ctx, func() (int, error) {
-		lanes, err := r.headless(ctx, r.maimed)
-		for lane := range since {
-			if !slices.Contains(lanes, lane) {
-				delete(since, lane)
-			}
-		}
+	return r.until(ctx, func() (int, bool, error) {
+		lanes, err := r.headless(ctx)
+		maps.DeleteFunc(since, func(lane string, _ time.Time) bool { return !slices.Contains(lanes, lane) })
 		for _, lane := range lanes {
 			if since[lane].IsZero() {
 				since[lane] = time.Now()
 			}
 			if time.Since(since[lane]) > headless {
-				stuck = append(stuck, lane)
+				r.stuck = append(r.stuck, lane)
 			}
 		}
-		if err != nil || stuck != nil {
-			return 0, err
+		if err != nil {
+			return 0, true, err
 		}
-		return r.live(ctx, r.maimed)
+		left, err := r.live(ctx)
+		return left, left == 0 || r.stuck != nil, err
 	})
-	return stuck
 }
 
-// until looks until nothing is left, or nothing has happened for too long.
-func (r *run) until(ctx context.Context, look func() (left int, err error)) int {
+// repair has lanes that lost their head to a deletion swept, which dispatchers
+// do by themselves, but only every 30 s. From then on, all lanes must get on
+// without help.
+func (r *run) repair(ctx context.Context) {
+	r.until(ctx, func() (int, bool, error) {
+		if _, err := store.New(r.pool).Sweep(ctx, 1000, "", nil); err != nil {
+			return 0, true, err
+		}
+		lanes, err := r.headless(ctx)
+		lanes = slices.DeleteFunc(lanes, func(lane string) bool { return !r.maimed[lane] })
+		return len(lanes), len(lanes) == 0, err
+	})
+}
+
+// until looks until that is the end of it, or nothing has happened for too
+// long, and returns what is left then.
+func (r *run) until(ctx context.Context, look func() (left int, end bool, err error)) int {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
 	var last [2]int
 	changed := time.Now()
 	for {
-		left, err := look()
+		left, end, err := look()
 		if err != nil {
 			r.t.Errorf("waiting for the end: %v", err)
 			return left
@@ -75,7 +74,7 @@ func (r *run) until(ctx context.Context, look func() (left int, err error)) int 
 		if now := [2]int{left, log}; now != last {
 			last, changed = now, time.Now()
 		}
-		if left == 0 || time.Since(changed) > standstill {
+		if end || time.Since(changed) > standstill {
 			return left
 		}
 		select {
@@ -86,15 +85,16 @@ func (r *run) until(ctx context.Context, look func() (left int, err error)) int 
 	}
 }
 
-// live counts the jobs that are not worked off, but for some lanes.
-func (r *run) live(ctx context.Context, but []string) (n int, err error) {
-	err = r.pool.QueryRow(ctx, `select count(*) from lockstep.job where ordering_key <> all (coalesce($1, '{}'::text[]))`, but).Scan(&n)
+// live counts the jobs that are not worked off.
+func (r *run) live(ctx context.Context) (n int, err error) {
+	err = r.pool.QueryRow(ctx, `select count(*) from lockstep.job`).Scan(&n)
 	return n, err
 }
 
-func (r *run) headless(ctx context.Context, but []string) ([]string, error) {
-	rows, err := r.pool.Query(ctx, `select ordering_key from lockstep.job where ordering_key <> all (coalesce($1, '{}'::text[]))
-		group by 1 having bool_or(stage = 'w') and not bool_or(stage in ('r', 'b'))`, but)
+// headless are the lanes in which jobs wait, and nobody is the head.
+func (r *run) headless(ctx context.Context) ([]string, error) {
+	rows, err := r.pool.Query(ctx, `select ordering_key from lockstep.job
+		group by 1 having bool_or(stage = 'w') and not bool_or(stage in ('r', 'b'))`)
 	if err != nil {
 		return nil, err
 	}

@@ -13,11 +13,11 @@ type plan struct {
 	lanes        int
 	workers      int           // dispatchers
 	slots        int           // of each worker
-	late         bool          // the workers start, and jobs are cancelled, once all is sent
 	pause        time.Duration // the longest one before and after an insert
 	work         time.Duration // the longest one in a handler
 
 	// Shares, from 0 to 1.
+	attended   float64 // of the transactions while the workers work; then they are away, and come back in the end
 	rollbacks  float64 // of transactions
 	savepoints float64 // of inserts that come after one that is rolled back to a savepoint
 	repeatable float64 // of transactions that are REPEATABLE READ
@@ -35,7 +35,7 @@ func full() plan {
 	return plan{
 		producers: 12, transactions: 500, lanes: 20, workers: 6, slots: 4,
 		pause: 2 * time.Millisecond, work: 2 * time.Millisecond,
-		rollbacks: 0.05, savepoints: 0.1, repeatable: 0.1, scheduled: 0.1, failures: 0.1,
+		attended: 0.6, rollbacks: 0.05, savepoints: 0.1, repeatable: 0.1, scheduled: 0.1, failures: 0.1,
 		cancelEvery: 3 * time.Millisecond, cancelStay: time.Millisecond, cancelDepth: 20, deleteEvery: time.Second,
 	}
 }
@@ -48,15 +48,14 @@ func small() plan {
 	return p
 }
 
-// crowded is where a missing rule shows soonest: few lanes, commits in heaps,
-// a backlog, and cancels that are after the very jobs that are promoted.
+// crowded is where a missing rule shows soonest: few lanes, commits in heaps, a
+// backlog, and cancels that are after the very jobs that are promoted, but
+// leave enough of them to see a lane that is stuck.
 func crowded() plan {
 	p := full()
-	p.transactions, p.lanes, p.workers = 30, 4, 2
-	p.pause, p.work = 0, 4*time.Millisecond
-	p.repeatable, p.scheduled, p.deleteEvery = 0, 0, 0
-	p.cancelDepth, p.cancelStay = 1, 3*time.Millisecond
-	p.late = true
+	p.transactions, p.lanes, p.workers, p.attended = 50, 4, 2, 0
+	p.pause, p.repeatable, p.scheduled, p.deleteEvery = 0, 0, 0, 0
+	p.cancelEvery, p.cancelStay, p.cancelDepth = 8*time.Millisecond, 4*time.Millisecond, 1
 	return p
 }
 

@@ -43,8 +43,8 @@ type producer struct {
 	sent *ledger
 }
 
-func (p *producer) run(ctx context.Context) error {
-	for range p.transactions {
+func (p *producer) run(ctx context.Context, transactions int) error {
+	for range transactions {
 		if err := p.transaction(ctx); err != nil {
 			return fmt.Errorf("a producer's transaction: %w", err)
 		}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -22,67 +20,65 @@ type run struct {
 	db     *testdb.DB
 	pool   *pgxpool.Pool
 	ledger ledger
-	maimed []string // lanes that lost a head to a deletion
-	stuck  []string // lanes that waited without a head
+	acts   uint64          // how often produce was called
+	maimed map[string]bool // lanes that lost a head to a deletion
+	stuck  []string        // lanes that waited without a head
 }
 
-// do lets everybody loose, waits until all is worked off, and judges.
+// do lets everybody loose, waits until all is worked off, and judges. The
+// workers are away for a while, as in a deploy, so that lanes fill up.
 func (p plan) do(t testing.TB, db *testdb.DB, seed uint64) verdict {
 	db.Exec(t, witnessTable)
-	r := &run{plan: p, seed: seed, t: t, db: db, pool: openPool(t, db, p.producers+4)}
-	ctx, end := context.WithCancel(t.Context())
-	defer end()
-	var refused error
-	if p.late {
-		refused = r.produce(ctx)
-	}
-	workers := r.startWorkers(ctx)
-	cancels := r.startCancels(ctx)
-	if !p.late {
-		refused = r.produce(ctx)
-	}
+	r := &run{plan: p, seed: seed, t: t, db: db, pool: openPool(t, db, p.producers+4), maimed: map[string]bool{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	before := int(p.attended * float64(p.transactions))
+	end := r.work(ctx)
+	refused := r.produce(ctx, before)
+	end()
+	refused = errors.Join(refused, r.produce(ctx, p.transactions-before))
+	end = r.work(ctx)
 	left := r.drain(ctx)
 	end()
-	if err := errors.Join(workers.Wait(), cancels.Wait()); err != nil {
-		t.Errorf("a worker or a cancel: %v", err)
-	}
 	return r.judge(left, refused)
 }
 
-func (r *run) startWorkers(ctx context.Context) *errgroup.Group {
-	var workers errgroup.Group
+// work lets the workers work, and has jobs cancelled, until it is told to end.
+func (r *run) work(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var all errgroup.Group
 	for range r.workers {
 		w := &worker{plan: r.plan, seed: r.seed, pool: openPool(r.t, r.db, r.slots), t: r.t}
-		workers.Go(func() error { return w.run(ctx) })
+		all.Go(func() error { defer w.pool.Close(); return w.run(ctx) })
 	}
-	return &workers
-}
-
-func (r *run) startCancels(ctx context.Context) *errgroup.Group {
-	var cancels errgroup.Group
 	d := &disturber{plan: r.plan, draw: drawFor(r.seed, 1), pool: r.pool}
-	cancels.Go(func() error { return every(ctx, r.cancelEvery, d.cancelOne) })
-	return &cancels
+	all.Go(func() error { return every(ctx, r.cancelEvery, d.cancelOne) })
+	return func() {
+		cancel()
+		if err := all.Wait(); err != nil {
+			r.t.Errorf("a worker, or a cancel: %v", err)
+		}
+	}
 }
 
-// produce returns when all is sent, with the error of a producer that was
-// refused. Heads are deleted by hand meanwhile.
-func (r *run) produce(ctx context.Context) error {
+// produce returns when so many transactions of each producer are through, with
+// the error of one that was refused. Heads are deleted by hand meanwhile.
+func (r *run) produce(ctx context.Context, transactions int) error {
 	deleting, stop := context.WithCancel(ctx)
 	defer stop()
-	knife := &disturber{plan: r.plan, draw: drawFor(r.seed, 2), pool: r.pool, maimed: map[string]bool{}}
+	r.acts++
+	knife := &disturber{plan: r.plan, draw: drawFor(r.seed, 10*r.acts), pool: r.pool, maimed: r.maimed}
 	var deletes, producers errgroup.Group
 	deletes.Go(func() error { return every(deleting, r.deleteEvery, knife.deleteOne) })
 	for n := range r.producers {
-		p := &producer{plan: r.plan, draw: drawFor(r.seed, 100+uint64(n)), pool: r.pool, sent: &r.ledger}
-		producers.Go(func() error { return p.run(ctx) })
+		p := &producer{plan: r.plan, draw: drawFor(r.seed, 1000*r.acts+uint64(n)), pool: r.pool, sent: &r.ledger}
+		producers.Go(func() error { return p.run(ctx, transactions) })
 	}
 	refused := producers.Wait()
 	stop()
 	if err := deletes.Wait(); err != nil {
 		r.t.Errorf("deleting: %v", err)
 	}
-	r.maimed = slices.Collect(maps.Keys(knife.maimed))
 	return refused
 }
 
