@@ -1,9 +1,12 @@
 // Command lockstep prepares a database for Lockstep, enqueues jobs from the
-// command line, and demonstrates and proves the queue on this machine.
+// command line, verifies what a queue recorded, and demonstrates and proves the
+// queue on this machine.
 //
 //	lockstep migrate up|status|down
 //	lockstep enqueue --kind email.send --payload '{"to": "a@example.org"}'
 //	lockstep enqueue --file jobs.ndjson
+//	lockstep verify
+//	lockstep verify --ids enqueued.txt
 //	lockstep demo
 //	lockstep version
 //
@@ -11,8 +14,8 @@
 // or else the PG* variables and defaults of libpq, in that order. A password in
 // --database-url is taken out of the process list as soon as the process runs.
 //
-// Results go to standard output, the log and errors to standard error. The exit
-// code is 0 when everything was done, 1 after a failure, 2 for wrong usage, 3
-// when a job was refused, 4 when the database could not be reached, and 130
-// when a signal ended it.
+// Results go to standard output; the log, progress and errors to standard
+// error. The exit code is 0 when everything was done, 1 after a failure or with
+// a finding of verify, 2 for wrong usage, 3 when a job was refused, 4 when the
+// database could not be reached, and 130 when a signal ended it.
 package main

@@ -27,13 +27,14 @@ type commandLine struct {
 
 	Migrate migrateCommand `cmd:"" help:"Create, update, show or remove Lockstep's schema."`
 	Enqueue enqueueCommand `cmd:"" help:"Enqueue one job by flags, or many from a file."`
+	Verify  verifyCommand  `cmd:"" help:"Prove on the database's own data that jobs ran in order and one at a time, and that none is lost or stuck; ends in 1 if anything is found."`
 	Demo    demoCommand    `cmd:"" help:"Run a busy queue for half a minute and prove that it kept its promises."`
 	Version versionCommand `cmd:"" help:"Show the version."`
 }
 
 const description = `A job queue in your own PostgreSQL: one at a time and in order, for each key.
 
-Exit codes: 0 done, 1 failure, 2 wrong usage, 3 a job was refused, 4 database not reachable, 130 ended by a signal.`
+Exit codes: 0 done, 1 failure or a finding of verify, 2 wrong usage, 3 a job was refused, 4 database not reachable, 130 ended by a signal.`
 
 // run is the whole program but for the process: it returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
@@ -90,7 +91,7 @@ func checkText(args []string) error {
 // commandOf is the command that args begin with, and a blank, as far as it is one.
 func commandOf(args []string) string {
 	switch args[0] {
-	case "migrate", "enqueue", "demo", "version":
+	case "migrate", "enqueue", "verify", "demo", "version":
 		return args[0] + " "
 	default:
 		return ""

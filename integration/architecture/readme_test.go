@@ -24,6 +24,21 @@ func TestREADMEShowsTheExampleThatIsCompiled(t *testing.T) {
 	}
 }
 
+func TestFencingShowsTheExampleThatIsCompiled(t *testing.T) {
+	t.Parallel()
+	example := read(t, "store", "example_claim_test.go")
+	blocks := goBlock.FindAllStringSubmatch(read(t, "docs", "fencing.md"), -1)
+	if len(blocks) == 0 {
+		t.Fatal("docs/fencing.md has no Go in it")
+	}
+	for _, block := range blocks {
+		inFunction := strings.TrimRight(strings.ReplaceAll("\t"+block[1], "\n", "\n\t"), "\t")
+		if !strings.Contains(example, "\n\n"+inFunction) {
+			t.Errorf("docs/fencing.md shows Go that is not in store/example_claim_test.go:\n%s", block[1])
+		}
+	}
+}
+
 // folder is a row of the folder map in the README.
 var folder = regexp.MustCompile(`(?m)^\| \[([\w/]+)\]\(`)
 
