@@ -94,8 +94,8 @@ func partLen(wires []json.RawMessage) int {
 // ordinal reads which job of a bulk call SQL refused from the error's detail.
 func ordinal(err error) error {
 	var field *FieldError
-	if errors.As(err, &field) && field.detail != "" {
-		_, _ = fmt.Sscanf(field.detail, "job %d", &field.Ordinal)
+	if errors.As(err, &field) && field.cause != nil {
+		_, _ = fmt.Sscanf(field.cause.Detail, "job %d", &field.Ordinal)
 	}
 	return err
 }

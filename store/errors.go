@@ -47,7 +47,7 @@ type FieldError struct {
 	// Message says what was wrong and what is allowed.
 	Message string
 
-	detail string // the server's DETAIL
+	cause *pgconn.PgError // nil: refused before the server saw it
 }
 
 // Error names the field and says what was wrong with it.
@@ -58,8 +58,13 @@ func (e *FieldError) Error() string {
 	return e.Message
 }
 
-// Is makes errors.Is(err, ErrInvalid) true.
-func (e *FieldError) Is(target error) bool { return target == ErrInvalid }
+// Unwrap gives ErrInvalid, and the server's error if it came from there.
+func (e *FieldError) Unwrap() []error {
+	if e.cause == nil {
+		return []error{ErrInvalid}
+	}
+	return []error{ErrInvalid, e.cause}
+}
 
 // codeError joins a sentinel to the server's error, keeping its text.
 type codeError struct {
@@ -91,7 +96,7 @@ func wrap(err error) error {
 	case !ours:
 		return err
 	case sentinel == ErrInvalid:
-		return &FieldError{Field: pg.ColumnName, Message: pg.Message, detail: pg.Detail}
+		return &FieldError{Field: pg.ColumnName, Message: pg.Message, cause: pg}
 	default:
 		return &codeError{sentinel: sentinel, cause: pg}
 	}

@@ -1,0 +1,170 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/lockstep-pg/lockstep/store"
+)
+
+func TestClaimAnswersTheWholeJob(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	now := full
+	now.RunAt, now.Queue = time.Time{}, "default"
+	if _, err := r.Enqueue(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	claimed := r.look(10)
+	if len(claimed.Jobs) != 1 {
+		t.Fatalf("%d jobs", len(claimed.Jobs))
+	}
+	got := claimed.Jobs[0]
+	status := r.status(got.ID)
+	want := store.Job{
+		ID: status.ID, Fence: status.Fence, Queue: "default", Kind: "k", Tenant: "t", OrderingKey: "o", Priority: -9, Attempt: 1, MaxAttempts: 32767,
+		Payload: []byte(`{"n": 1}`), Headers: []byte(`{"trace": "é"}`), CreatedAt: status.CreatedAt, RunAt: status.RunAt, ClaimedAt: status.ClaimedAt,
+	}
+	if diff := cmp.Diff(want, got, cmp.Comparer(time.Time.Equal)); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if status.State != store.StateRunning || status.Worker != r.worker || !status.LeaseUntil.Equal(got.ClaimedAt.Add(lease)) {
+		t.Errorf("%+v is not claimed by %v for %v", status, r.worker, lease)
+	}
+}
+
+// Jobs come by priority and then in their turn, one of a lane.
+func TestClaimOrder(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var want []int64
+	want = append(want, r.put("a", 2)[0])
+	want = append(want, r.put("", 2)...)
+	urgent, err := r.Enqueue(t.Context(), store.NewJob{Kind: "k", Priority: 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = append([]int64{urgent.ID}, want...)
+	var got []int64
+	for _, n := range []int{1, 2, 10} {
+		for _, job := range r.look(n).Jobs {
+			got = append(got, job.ID)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// The facts come with and without jobs.
+func TestClaimFacts(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	none := r.look(1)
+	if none.Jobs != nil || !none.DueAt.IsZero() || !none.LeaseEnd.IsZero() || none.LookAgain != 30*time.Second || none.More || none.Stuck != nil {
+		t.Errorf("of an empty queue: %+v", none)
+	}
+	due, err := r.Enqueue(t.Context(), store.NewJob{Kind: "k", Queue: "other", Delay: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := r.hold(r.put("", 1)[0])
+	facts := r.look(1)
+	if !facts.DueAt.Equal(r.status(due.ID).RunAt) || facts.Jobs != nil || !facts.More {
+		t.Errorf("with a job due and one locked: %+v", facts)
+	}
+	release()
+	job := r.take()
+	if facts := r.look(1); !facts.LeaseEnd.Equal(job.ClaimedAt.Add(lease)) || facts.More {
+		t.Errorf("with a job running until %v: %+v", job.ClaimedAt.Add(lease), facts)
+	}
+}
+
+// A transactional handler that outlives its lease by another one is reported
+// as stuck, and can be ended.
+func TestStuckHandlerIsReportedAndEnded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.put("a", 1)
+	job := r.take()
+	handler := r.db.Conn(t)
+	tx, err := handler.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held, err := store.New(tx).HoldLane(t.Context(), claim(job)); err != nil || !held {
+		t.Fatal(held, err)
+	}
+	other, err := r.HoldLane(t.Context(), claim(job))
+	if err != nil || other {
+		t.Errorf("a second holder: %v, %v", other, err)
+	}
+	r.db.Exec(t, "update lockstep.job set lease_until = clock_timestamp() - lease, held_since = clock_timestamp() - 2 * lease")
+	stuck := r.look(1).Stuck
+	if len(stuck) != 1 || stuck[0].JobID != job.ID || stuck[0].Fence != job.Fence || stuck[0].PID != int(handler.PgConn().PID()) || stuck[0].Role != "postgres" {
+		t.Fatalf("stuck: %+v", stuck)
+	}
+	wrong := stuck[0]
+	wrong.Fence++
+	for _, step := range []struct {
+		stuck store.Stuck
+		ended bool
+	}{{wrong, false}, {stuck[0], true}} {
+		if ended, err := r.EndStuck(t.Context(), step.stuck); err != nil || ended != step.ended {
+			t.Errorf("ending %+v: %v, %v", step.stuck, ended, err)
+		}
+	}
+	if _, err := tx.Exec(t.Context(), "select 1"); err == nil {
+		t.Error("the stuck session goes on")
+	}
+}
+
+func TestClaimStateAndAssert(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.put("a", 2)
+	r.put("", 1)
+	jobs := r.look(2).Jobs
+	keyed, keyless := jobs[0], jobs[1]
+	r.expectClaim(keyed, store.ClaimRunning)
+
+	settle := store.FinishArgs{SettleOnly: true}
+	if state := r.finish(settle, store.Finish{Claim: claim(keyed), Outcome: store.Completed}).State; state != store.FinishPending {
+		t.Errorf("settling a keyed job: %s", state)
+	}
+	if state := r.finish(settle, store.Finish{Claim: claim(keyless), Outcome: store.Completed}).State; state != store.FinishDone {
+		t.Errorf("settling a keyless job: %s", state)
+	}
+	r.expectClaim(keyed, store.ClaimSettled)
+	r.expectClaim(keyless, store.ClaimEnded)
+	if state := r.report(keyed, store.Completed); state != store.FinishDone {
+		t.Errorf("retiring: %s", state)
+	}
+	r.expectClaim(keyed, store.ClaimEnded)
+	stranger := keyed
+	stranger.Fence = 999
+	r.expectClaim(stranger, store.ClaimIsLost)
+}
+
+// expectClaim compares the claim's state, and what AssertClaim and HoldLane say
+// of it.
+func (r *rig) expectClaim(job store.Job, want store.ClaimState) {
+	r.t.Helper()
+	if state, err := r.ClaimState(r.t.Context(), r.worker, claim(job)); err != nil || state != want {
+		r.t.Errorf("the claim is %s, %v; want %s", state, err, want)
+	}
+	err := pgx.BeginFunc(r.t.Context(), r.db.Conn(r.t), func(tx pgx.Tx) error {
+		if _, err := store.New(tx).HoldLane(r.t.Context(), claim(job)); err != nil {
+			return fmt.Errorf("hold: %w", err)
+		}
+		return store.New(tx).AssertClaim(r.t.Context(), claim(job))
+	})
+	if (err == nil) != (want == store.ClaimRunning) || err != nil && !errors.Is(err, store.ErrClaimLost) {
+		r.t.Errorf("a %s claim: %v", want, err)
+	}
+}
