@@ -30,13 +30,13 @@ type Config struct {
 	// jobs of a worker that dies wait for another. 1 s to 1 day. Zero: 30 s.
 	Lease time.Duration
 
-	// Heartbeat is how often leases are renewed; at most half a Lease. Zero: a
+	// Heartbeat is how often leases are renewed: 10 ms to half a Lease. Zero: a
 	// third of it.
 	Heartbeat time.Duration
 
 	// Poll is how long a queue may go unlooked at, give or take a tenth. Jobs
 	// do not wait for it: it stands behind lost signals, and what it finds is
-	// counted as such (Stats.LostSignals). Zero: 2 s.
+	// counted as such (QueueStats.LostSignals). At least 10 ms. Zero: 2 s.
 	Poll time.Duration
 
 	// ShutdownGrace is how long handlers may go on once Run's context has
@@ -88,6 +88,7 @@ const (
 	defaultConcurrency = 10
 	defaultMaxTx       = 10
 	defaultLease       = 30 * time.Second
+	shortest           = 10 * time.Millisecond // of what is done over and over
 	// Connections beside those of transactional handlers.
 	listenerConns, heartbeatConns, controlConns = 1, 1, 3
 	minConns                                    = listenerConns + heartbeatConns + 1
@@ -161,10 +162,10 @@ func (c Config) validateTimes() error {
 	switch {
 	case lease < time.Second || lease > 24*time.Hour:
 		return fmt.Errorf("dispatcher: Lease is %v, want 1s to 24h", lease)
-	case c.Heartbeat < 0 || c.Heartbeat > lease/2:
-		return fmt.Errorf("dispatcher: Heartbeat is %v, want at most half of Lease", c.Heartbeat)
-	case c.Poll < 0:
-		return fmt.Errorf("dispatcher: Poll is negative: %v", c.Poll)
+	case c.Heartbeat != 0 && (c.Heartbeat < shortest || c.Heartbeat > lease/2):
+		return fmt.Errorf("dispatcher: Heartbeat is %v, want %v to half of Lease", c.Heartbeat, shortest)
+	case c.Poll != 0 && c.Poll < shortest:
+		return fmt.Errorf("dispatcher: Poll is %v, want at least %v", c.Poll, shortest)
 	case c.ReturnGrace < 0:
 		return fmt.Errorf("dispatcher: ReturnGrace is negative: %v", c.ReturnGrace)
 	}

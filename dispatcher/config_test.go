@@ -35,7 +35,7 @@ func TestConfigRefused(t *testing.T) {
 		"long lease":           {Config{Lease: 25 * time.Hour}, "Lease is 25h"},
 		"slow heart":           {Config{Heartbeat: 16 * time.Second}, "Heartbeat is 16s"},
 		"negative heart":       {Config{Heartbeat: -1}, "Heartbeat is -1ns"},
-		"negative poll":        {Config{Poll: -1}, "Poll is negative"},
+		"negative poll":        {Config{Poll: -1}, "Poll is -1ns"},
 		"negative grace":       {Config{ReturnGrace: -1}, "ReturnGrace is negative"},
 		"negative tx":          {Config{MaxTx: -1}, "MaxTx is negative"},
 		"few connections":      {Config{MaxConns: 2}, "MaxConns is 2; it needs at least 3 (listener, heartbeat, control), 4 with HandleTx"},

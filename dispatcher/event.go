@@ -45,6 +45,8 @@ type Event struct {
 	Jobs    int           // of Looked and Wakeless
 	Ran     time.Duration // of Ended, Unstuck: since the handler began
 	Took    time.Duration // of Looked: the database's answer
+
+	again bool // the log said so a moment ago
 }
 
 // tell fills in the job, hands the event to OnEvent and writes its log line.
@@ -64,9 +66,13 @@ func (d *Dispatcher) tell(e Event) {
 
 // level is how loud the event's log line is.
 func (e Event) level() slog.Level {
-	switch e.Type {
-	case Ended:
+	switch {
+	case e.again:
+		return slog.LevelDebug
+	case e.Type == Ended:
 		return endLevels[e.Outcome]
+	}
+	switch e.Type {
 	case LeaseLost, Ineffective, Stuck, Holder, Trouble, Wakeless:
 		return slog.LevelWarn
 	case Unrecorded:

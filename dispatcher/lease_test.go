@@ -173,3 +173,41 @@ func TestLeaseOfAWaitingOutcome(t *testing.T) {
 		t.Errorf("%s in attempt %d", state, attempt)
 	}
 }
+
+// TestBusyHeartbeat: a row that somebody holds for a moment is tried again, and
+// nothing is lost.
+func TestBusyHeartbeat(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	d := r.dispatcher(dispatcher.Config{Heartbeat: 50 * time.Millisecond})
+	release := make(chan struct{})
+	dispatcher.Handle(d, "k", func(ctx context.Context, _ dispatcher.Job[payload]) error {
+		<-release
+		return ctx.Err()
+	})
+	id := r.enqueue(store.NewJob{Kind: "k"})[0]
+	r.start(d)
+	r.awaitType(dispatcher.Started, id)
+	tx, err := r.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var until string
+	if err := tx.QueryRow(t.Context(), "select lease_until::text from lockstep.job for update").Scan(&until); err != nil {
+		t.Fatal(err)
+	}
+	// Another sign of life shows that a beat has met with the lock.
+	seen := testdb.Value[string](t, r.db, "select seen_at::text from lockstep.dispatcher")
+	r.until("seen_at::text <> $1 from lockstep.dispatcher", seen)
+	seen = testdb.Value[string](t, r.db, "select seen_at::text from lockstep.dispatcher")
+	r.until("seen_at::text <> $1 from lockstep.dispatcher", seen)
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.until("lease_until::text <> $1 from lockstep.job", until)
+	close(release)
+	r.awaitType(dispatcher.Recorded, id)
+	if state, attempt, _ := r.fate(id); state != "completed" || attempt != 1 {
+		t.Errorf("%s in attempt %d", state, attempt)
+	}
+}

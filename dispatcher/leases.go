@@ -28,21 +28,35 @@ type leases struct {
 	length time.Duration // of every lease
 	margin time.Duration // a handler's context ends so long before its lease
 
-	mu   sync.Mutex
-	held map[int64]*attempt // by job
+	mu     sync.Mutex
+	held   map[int64]*attempt // by job
+	next   time.Time          // when watch looks next
+	sooner chan struct{}      // has it look before that
 }
 
 func newLeases(length time.Duration) *leases {
-	return &leases{length: length, margin: min(length/10, 2*time.Second), held: make(map[int64]*attempt)}
+	return &leases{length: length, margin: min(length/10, 2*time.Second), held: make(map[int64]*attempt), sooner: make(chan struct{}, 1)}
 }
 
 func (l *leases) hold(a *attempt) {
 	l.mu.Lock()
 	older := l.held[a.job.ID]
 	l.held[a.job.ID] = a
+	l.schedule(a)
 	l.mu.Unlock()
 	if older != nil {
 		older.lose("claimed anew")
+	}
+}
+
+// schedule has watch look in time for an attempt. The caller holds the lock.
+func (l *leases) schedule(a *attempt) {
+	if l.next.Before(a.lease.end.Add(-l.margin)) {
+		return
+	}
+	select {
+	case l.sooner <- struct{}{}:
+	default:
 	}
 }
 
@@ -73,6 +87,7 @@ func (l *leases) unlock(a *attempt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a.lease.locked = false
+	l.schedule(a)
 }
 
 // ending notes that the attempt's outcome is on its way.
@@ -118,22 +133,20 @@ func (l *leases) extended(c store.Claim, state store.ExtendState, sent time.Time
 }
 
 // watch ends the contexts of attempts whose lease could not be renewed, each
-// in time. One timer is enough: all leases have one length, so a later one
-// ends later, and with none held the next ends a whole length from now.
+// in time.
 func (l *leases) watch(ctx context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
+	for ctx.Err() == nil {
 		gone, next := l.expire(time.Now())
 		for _, a := range gone {
 			a.lose("lease not renewed in time")
 		}
-		timer.Reset(time.Until(next))
+		timer := time.NewTimer(time.Until(next))
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-l.sooner:
+		}
+		timer.Stop()
 	}
 }
 
@@ -154,6 +167,7 @@ func (l *leases) expire(now time.Time) (gone []*attempt, next time.Time) {
 			next = end
 		}
 	}
+	l.next = next
 	return gone, next
 }
 

@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockstep-pg/lockstep/store"
@@ -41,15 +42,35 @@ func TestExpire(t *testing.T) {
 	}
 }
 
-// TestExpireLooksBackInTime: with nothing held, the next look comes before any
-// lease taken from now on can end.
-func TestExpireLooksBackInTime(t *testing.T) {
+// TestWatchInTime: also for a claim whose answer took so long that its lease
+// ends before anything that watch waits for.
+func TestWatchInTime(t *testing.T) {
 	t.Parallel()
-	l := newLeases(time.Second)
-	now := time.Now()
-	if _, next := l.expire(now); next.After(now.Add(l.length - l.margin)) {
-		t.Errorf("next in %v", next.Sub(now))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l := newLeases(30 * time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			l.watch(ctx)
+		}()
+		synctest.Wait()
+		time.Sleep(7 * time.Second)
+		late := testAttempt(1, 1, time.Now().Add(22*time.Second))
+		l.hold(late)
+		time.Sleep(20*time.Second - 1)
+		synctest.Wait()
+		if late.ctx.Err() != nil {
+			t.Error("the context ends too early")
+		}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		if context.Cause(late.ctx) != ErrLeaseLost {
+			t.Error("the context does not end a margin before the lease")
+		}
+		cancel()
+		<-done
+	})
 }
 
 // TestExtended: an answer counts for the claim it was about alone.

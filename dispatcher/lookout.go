@@ -203,7 +203,10 @@ func (l *lookout) count(why Reason, c store.Claimed, took time.Duration) {
 	l.mu.Unlock()
 	l.shift.tell(Event{Type: Looked, Queue: l.name, Wake: why, Jobs: n, Took: took})
 	if lost > 0 {
-		l.shift.tell(Event{Type: Wakeless, Queue: l.name, Jobs: lost, Reason: "nothing but time told of them: are signals arriving?"})
+		l.shift.tell(Event{
+			Type: Wakeless, Queue: l.name, Jobs: lost, Reason: "nothing but time told of them: are signals arriving?",
+			again: l.shift.said.again("lost signal in " + l.name),
+		})
 	}
 }
 

@@ -42,6 +42,7 @@ type shift struct {
 	queues   []*queue
 	byHash   map[string]*queue // by what signals call them
 	holders  sync.Map          // store.Stuck that the administrator was told of
+	said     said
 
 	claiming context.Context // ends first: no more claims
 	work     context.Context // what handlers' contexts descend from
@@ -231,6 +232,24 @@ func (s *shift) ringAll(why Reason) {
 // not to be waited for any more.
 func (s *shift) trouble(ctx context.Context, step string, err error) {
 	if ctx.Err() == nil {
-		s.tell(Event{Type: Trouble, Reason: step, Err: err})
+		s.tell(Event{Type: Trouble, Reason: step, Err: err, again: s.said.again(step)})
 	}
+}
+
+// repeatAfter is how soon the log tells again what goes on and on.
+const repeatAfter = 10 * time.Second
+
+// said remembers when the log was told what, so that it is not flooded while
+// the database is away.
+type said struct{ last sync.Map }
+
+// again reports whether it was told a moment ago.
+func (s *said) again(what string) bool {
+	now := time.Now()
+	last, known := s.last.LoadOrStore(what, now)
+	if known && now.Sub(last.(time.Time)) < repeatAfter {
+		return true
+	}
+	s.last.Store(what, now)
+	return false
 }
