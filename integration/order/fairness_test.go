@@ -19,7 +19,7 @@ func TestLanesTakeTurns(t *testing.T) {
 	fillLanes(t, db, 500, 400)
 	for _, concurrency := range []int{8, 1} {
 		t.Run(fmt.Sprintf("concurrency %d", concurrency), func(t *testing.T) {
-			if lane, n := newcomer(t, db, concurrency, 600); n > 1 {
+			if lane, n := newcomer(t, db, concurrency, 100); n > 1 {
 				t.Errorf("%s started %d more jobs before the new lane's only one", lane, n)
 			}
 		})
