@@ -27,10 +27,6 @@ declare
 begin
   perform @schema@.require_read_committed();
   perform @schema@.check_claim(claim.worker, claim.max, claim.lease);
-  if current_setting('synchronous_commit') = 'off' then
-    -- An unflushed sequence could hand a fence out twice.
-    perform set_config('synchronous_commit', 'local', true);
-  end if;
   looked_at := clock_timestamp();
   select array_agg(c.id) filter (where not c.suspect), array_agg(c.id) filter (where c.suspect) into ids, suspects
     from (
@@ -93,6 +89,10 @@ declare
 begin
   if ids is null or ids = '{}' then
     return null;
+  end if;
+  if current_setting('synchronous_commit') = 'off' then
+    -- An unflushed sequence could hand a fence out twice.
+    perform set_config('synchronous_commit', 'local', true);
   end if;
   update @schema@.job j
      set lease_until = moment + grant_claims.lease, lease = grant_claims.lease, claimed_at = moment, held_since = '-infinity',
