@@ -64,6 +64,8 @@ func (p *progress) show(now time.Time) {
 	p.mu.Unlock()
 	line := fmt.Sprintf("%4.0f s  %s", now.Sub(p.began).Seconds(), step.Step)
 	switch {
+	case step.Total > 0 && step.Rows == 0:
+		line += fmt.Sprintf(", about %d rows being sorted by the server", step.Total)
 	case step.Total > 0:
 		line += fmt.Sprintf(", %d of about %d rows", step.Rows, max(step.Rows, step.Total))
 	case step.Rows > 0:

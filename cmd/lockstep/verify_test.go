@@ -118,11 +118,11 @@ func TestProgressOffATerminalIsPlainLines(t *testing.T) {
 	began := time.Now()
 	var out bytes.Buffer
 	p := &progress{out: &out, began: began}
-	for i, step := range []verify.Progress{{Step: "ids"}, {Step: "ids", Rows: 4096}, {Step: "lanes", Rows: 5, Total: 4}} {
+	for i, step := range []verify.Progress{{Step: "ids"}, {Step: "ids", Rows: 4096}, {Step: "lanes", Total: 4}, {Step: "lanes", Rows: 5, Total: 4}} {
 		p.set(step)
 		p.show(began.Add(time.Duration(2*i+2) * time.Second))
 	}
-	want := "   2 s  ids\n   4 s  ids, 4096 rows\n   6 s  lanes, 5 of about 5 rows\n"
+	want := "   2 s  ids\n   4 s  ids, 4096 rows\n   6 s  lanes, about 4 rows being sorted by the server\n   8 s  lanes, 5 of about 5 rows\n"
 	if out.String() != want {
 		t.Errorf("shown:\n%swant:\n%s", out.String(), want)
 	}
