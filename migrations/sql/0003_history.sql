@@ -59,6 +59,7 @@ create table @schema@.dead_job (
 );
 
 create index dead_job_died on @schema@.dead_job (died_at, id);
+create index dead_job_blocking on @schema@.dead_job (queue, id) where blocking;
 
 -- attempt: every attempt that did not complete its job.
 create table @schema@.attempt (

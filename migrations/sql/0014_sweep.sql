@@ -1,6 +1,7 @@
 -- sweep repairs what nobody is responsible for: lanes that wait without a
--- head (a head deleted by hand, a producer under REPEATABLE READ), and jobs
--- that no trigger placed. It looks at up to max lanes after the one named by
+-- head (a head deleted by hand, a producer under REPEATABLE READ), jobs that no
+-- trigger placed, and lanes that a head blocked by a policy that had just been
+-- changed. It looks at up to max lanes after the one named by
 -- `after` (queue, tenant, ordering key; null: from the beginning), of one
 -- queue or of all. more says that the pass goes on behind cursor. One at a
 -- time: another one answers at once that there is nothing to do.
@@ -27,6 +28,7 @@ begin
   end if;
   if sweep.after is null then
     placed := @schema@.place_strays();
+    perform @schema@.retire_spared(sweep.queue);
   end if;
   cursor := coalesce(sweep.after, array[coalesce(sweep.queue, ''), '', '']);
   for looked in 1 .. least(greatest(sweep.max, 1), 1000) loop

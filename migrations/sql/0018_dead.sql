@@ -27,11 +27,27 @@ begin
   if (select q.on_dead from @schema@.queue q where q.name = set_queue.name) = 'block' then
     return 0;
   end if;
-  perform @schema@.retire_blocked(array(
-    select j.id from @schema@.dead_job d join @schema@.job j on j.id = d.id
-     where d.blocking and d.queue = set_queue.name and j.hold = 'x' and not j.settled limit 200 for update of j skip locked));
+  perform @schema@.retire_spared(set_queue.name);
   return (select count(*) from @schema@.dead_job d join @schema@.job j on j.id = d.id
            where d.blocking and d.queue = set_queue.name and j.hold = 'x' and not j.settled);
+end $lockstep$;
+
+-- retire_spared lets up to 200 lanes go on that a dead head blocks although
+-- the policy is `skip` now, of one queue or (null) of all.
+create function @schema@.retire_spared(queue text) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $lockstep$
+#variable_conflict use_column
+begin
+  perform @schema@.retire_blocked(array(
+    select j.id from @schema@.queue q
+      join @schema@.dead_job d on d.queue = q.name and d.blocking
+      join @schema@.job j on j.id = d.id and j.hold = 'x' and not j.settled
+     where q.on_dead = 'skip' and (retire_spared.queue is null or q.name = retire_spared.queue)
+     limit 200 for update of j skip locked));
 end $lockstep$;
 
 -- retire_blocked lets lanes go on behind their dead heads, whose rows the
