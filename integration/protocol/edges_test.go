@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/lockstep-pg/lockstep/migrations"
+	"github.com/lockstep-pg/lockstep/store"
 )
 
 // TestForcedRowSecurityIsAnError: it would hide jobs from their own triggers.
@@ -73,5 +74,27 @@ func TestTwoPhaseCommit(t *testing.T) {
 		s.exec("commit prepared '" + gid + "'")
 		must("the other producer", second.wait())
 		want("lane", s.lane("k"), "a:r b:w c:w")
+	})
+}
+
+// TestAPolicyChangedMeanwhileBlocksNobody: a head that dies as the policy
+// changes still blocks its lane, and the sweep lets it go on.
+func TestAPolicyChangedMeanwhileBlocksNobody(t *testing.T) {
+	t.Parallel()
+	run(t, func(s *scene) {
+		s.exec("select lockstep.set_queue('default', on_dead => 'block'); select lockstep.set_queue('other', on_dead => 'block')")
+		s.exec("insert into lockstep.job (kind, queue, ordering_key, payload) values ('k', 'other', 'other', '{\"n\": \"c\"}')")
+		s.finish(store.Dead, s.claimFrom("other", 1)...)
+		s.put("k", "a", "b")
+		job := s.claimOne()
+		s.exec("begin")
+		want("finish", s.finish(store.Dead, job), "done")
+		s.enter().exec("select lockstep.set_queue('default', on_dead => 'skip')")
+		s.exec("commit")
+		want("lane", s.lane("k"), "a:blocked b:w")
+		s.exec("select lockstep.sweep()")
+		want("after the sweep", s.lane("k"), "b:r")
+		want("another queue's lane", s.lane("other"), "c:blocked")
+		want("dead letters", value[int](s.session, "select count(*) from lockstep.dead_job where not blocking"), 1)
 	})
 }
