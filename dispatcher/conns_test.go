@@ -99,7 +99,7 @@ func TestC26BlackHole(t *testing.T) {
 	r := newRig(t)
 	pool, proxy := r.proxied()
 	d := r.dispatcherOn(pool, dispatcher.Config{Poll: 50 * time.Millisecond})
-	d.SetCallTimeout(300 * time.Millisecond)
+	d.SetCallTimeout(2 * time.Second)
 	dispatcher.Handle(d, "k", nop)
 	r.start(d)
 	r.listening()
@@ -108,7 +108,7 @@ func TestC26BlackHole(t *testing.T) {
 	if e := r.await("claim without an answer", 1, claims); !errors.Is(e.Err, context.DeadlineExceeded) {
 		t.Errorf("the claim failed with %v", e.Err)
 	}
-	r.await("other calls without an answer", 6, func(e dispatcher.Event) bool { return e.Type == dispatcher.Trouble })
+	r.await("more calls without an answer than there are connections", 4, func(e dispatcher.Event) bool { return e.Type == dispatcher.Trouble })
 	id := r.enqueue(store.NewJob{Kind: "k"})[0]
 	proxy.Set(faultproxy.Fault{})
 	r.awaitType(dispatcher.Recorded, id)

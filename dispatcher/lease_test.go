@@ -19,8 +19,8 @@ func TestLeaseCantBeRenewed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	pool, proxy := r.proxied()
-	d := r.dispatcherOn(pool, dispatcher.Config{Lease: 2 * time.Second})
-	d.SetCallTimeout(time.Second)
+	d := r.dispatcherOn(pool, dispatcher.Config{Lease: 6 * time.Second})
+	d.SetCallTimeout(3 * time.Second)
 	type end struct {
 		cause error
 		left  time.Duration
@@ -59,7 +59,7 @@ func TestLeaseCantBeRenewed(t *testing.T) {
 // two leases, and no lease is lost.
 func TestC83HeartbeatsNeedNoPool(t *testing.T) {
 	t.Parallel()
-	const lease = time.Second
+	const lease = 3 * time.Second
 	r := newRig(t)
 	cfg := r.pool.Config()
 	cfg.MaxConns = 4
@@ -93,7 +93,7 @@ func TestC83HeartbeatsNeedNoPool(t *testing.T) {
 func TestTakenAway(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	d := r.dispatcher(dispatcher.Config{Lease: time.Second})
+	d := r.dispatcher(dispatcher.Config{Heartbeat: 50 * time.Millisecond})
 	started, causes := make(chan struct{}), make(chan error, 1)
 	dispatcher.Handle(d, "k", func(ctx context.Context, _ dispatcher.Job[payload]) error {
 		close(started)

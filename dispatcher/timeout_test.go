@@ -65,7 +65,6 @@ func TestC85HungHandler(t *testing.T) {
 	r := newRig(t)
 	d := r.dispatcher(dispatcher.Config{
 		Queues: map[string]dispatcher.Queue{"default": {Concurrency: 2}}, ReturnGrace: 50 * time.Millisecond,
-		Lease: time.Second,
 	})
 	release := make(chan struct{})
 	dispatcher.Handle(d, "hang", func(context.Context, dispatcher.Job[payload]) error {

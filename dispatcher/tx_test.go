@@ -170,11 +170,12 @@ func TestTxHungHandler(t *testing.T) {
 	release := make(chan struct{})
 	late := make(chan error, 1)
 	dispatcher.HandleTx(d, "hang", func(ctx context.Context, tx pgx.Tx, job dispatcher.Job[payload]) error {
-		if err := effect(ctx, tx, job); err != nil {
+		deaf := context.WithoutCancel(ctx)
+		if err := effect(deaf, tx, job); err != nil {
 			return err
 		}
 		<-release
-		late <- effect(context.WithoutCancel(ctx), tx, job)
+		late <- effect(deaf, tx, job)
 		return nil
 	})
 	d.Configure("hang", dispatcher.HandlerConfig{Timeout: 100 * time.Millisecond})
@@ -240,7 +241,7 @@ func TestTxBound(t *testing.T) {
 func TestTxOutlivesItsLease(t *testing.T) {
 	t.Parallel()
 	r := txRig(t)
-	d := r.dispatcher(dispatcher.Config{Lease: time.Second})
+	d := r.dispatcher(dispatcher.Config{})
 	started, release := make(chan struct{}, 2), make(chan struct{})
 	dispatcher.HandleTx(d, "k", func(ctx context.Context, tx pgx.Tx, job dispatcher.Job[payload]) error {
 		started <- struct{}{}
