@@ -83,7 +83,7 @@ func raceForKeys(t *testing.T, db *testdb.DB) {
 func TestC34_ABlockedOrDeepLaneStarvesNobody(t *testing.T) {
 	t.Parallel()
 	run(t, func(s *scene) {
-		s.exec("select lockstep.set_queue('default', on_dead => 'block')")
+		s.exec("select lockstep.set_queue('default', on_dead => 'block'); alter table lockstep.job set (autovacuum_enabled = off)")
 		s.exec("insert into lockstep.job (kind, ordering_key) select 'k', 'blocked' from generate_series(1, 10000)")
 		want("finish", s.finish(store.Dead, s.claimOne()), "done")
 		s.exec("insert into lockstep.job (kind, ordering_key) select 'k', i::text from generate_series(1, 200) i")
