@@ -117,8 +117,12 @@ func (l *lookout) timeUp(now time.Time) {
 func (l *lookout) look(ctx context.Context, why Reason) {
 	s := l.shift
 	most, kinds, bounded := l.ask()
-	if len(kinds) == 0 {
-		return // all kinds are transactional, and all their connections are in use: txDone rings
+	switch {
+	case most == 0: // an outcome came to wait since there was room
+		l.why.add(why)
+		return
+	case len(kinds) == 0: // all are transactional, and all their connections in use: txDone rings
+		return
 	}
 	mark := s.progress.Load()
 	sent := time.Now()
