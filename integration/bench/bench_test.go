@@ -218,4 +218,3 @@ func resident(b *testing.B) int64 {
 func setup() string {
 	return fmt.Sprintf("PostgreSQL on the same machine, fsync on, %s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
 }
-
