@@ -85,7 +85,7 @@ func TestSeen_NoNewcomerOvertakesTheWaiting(t *testing.T) {
 		waitsOne     = "set stage = case when headed or waiting then"
 		waitsMany    = `
         and not exists (select 1 from @schema@.job w where w.queue = r.queue and w.tenant = r.tenant
-                          and w.ordering_key = r.ordering_key and w.stage = 'w')`
+                          and w.ordering_key = r.ordering_key and w.stage = 'w' offset 0)`
 		overtaken = "a newcomer: got a:w b:r"
 		headless  = "a newcomer: got a:w b:w"
 		became    = "while the first is held: got b:w c:w d:r"
@@ -102,7 +102,7 @@ func TestSeen_NoNewcomerOvertakesTheWaiting(t *testing.T) {
 			"many promotion": {[]edit{withoutPromoteMany}, "many: " + headless},
 			"many waiting":   {[]edit{withoutWaitMany}, "many: a newcomer " + became},
 			"skipping": {[]edit{{
-				"where j.id = any (firsts) and j.stage = 'w' for update skip locked);", "where j.id = any (firsts) and j.stage = 'w' for update);",
+				"where j.id = any (firsts) and j.stage::text = 'w' for update skip locked);", "where j.id = any (firsts) and j.stage::text = 'w' for update);",
 			}}, waited},
 		},
 		scene: func(s *scene) {

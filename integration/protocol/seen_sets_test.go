@@ -15,7 +15,7 @@ func TestSeen_SetsAreArraysNotJoinedCTEs(t *testing.T) {
 			                                   where e.stage = 'e' and e.enqueued_xid = pg_current_xact_id())
 			       select entered.id, stages[seat.n] as stage, turns[seat.n] as turn from entered join seat on seat.id = entered.id) u
 			 where j.id = u.id;`,
-		}}, "more than 55 times as much as"}},
+		}}, "more than 32 times as much as"}},
 		scene: func(s *scene) {
 			s.exec("alter table lockstep.job set (autovacuum_enabled = off)")
 			place := func(n int) time.Duration {
@@ -26,9 +26,9 @@ func TestSeen_SetsAreArraysNotJoinedCTEs(t *testing.T) {
 				return c.cpu(func() { c.exec("set constraints all immediate") })
 			}
 			place(200) // the first one reads the catalog
-			few, many := place(200), place(6000)
-			if many > 55*few { // of 30 times the jobs; by the square it is 900 times
-				s.failf("placing 6,000 jobs took %v of a CPU, more than 55 times as much as 200: %v", many, few)
+			few, many := place(200), place(4000)
+			if many > 32*few { // of 20 times the jobs; by the square it is 400 times
+				s.failf("placing 4,000 jobs took %v of a CPU, more than 32 times as much as 200: %v", many, few)
 			}
 		},
 	})

@@ -70,8 +70,8 @@ set jit = off
 set plan_cache_mode = force_generic_plan
 as $lockstep$
 declare
-  ids constant bigint[] := array(select j.id from @schema@.job j
-                                  where j.stage = 'e' and j.enqueued_xid = pg_current_xact_id() order by j.id);
+  ids constant bigint[] := array(
+    select e.id from (select j.id from @schema@.job j where j.stage = 'e' and j.enqueued_xid = pg_current_xact_id() offset 0) e order by e.id);
 begin
   if ids <> '{}' then
     perform @schema@.place(ids, first_round);

@@ -1,4 +1,10 @@
 -- Placing jobs in their lanes, under the lanes' entry locks.
+--
+-- A session keeps the plan that it made when there was nothing in the table,
+-- and a plan that reads all of nothing looks as good as any. So the statements
+-- here leave no choice: `offset 0` makes a subquery one look-up for each row,
+-- and stage::text, as no index has it, keeps a look-up by id from becoming a
+-- scan of all jobs of a stage.
 
 -- place takes the entry locks of the jobs' lanes, then places the jobs, which
 -- this transaction inserted, in the order of the array.
@@ -61,7 +67,7 @@ begin
   fresh := @schema@.next_turn();
   update @schema@.job j
      set stage = case when headed or waiting then 'w'::"char" else 'r'::"char" end, turn = fresh, lane_turn = fresh
-   where j.id = place_one.id and j.stage = 'e'
+   where j.id = place_one.id and j.stage::text = 'e'
      and j.queue = place_one.queue and j.tenant = place_one.tenant and j.ordering_key = place_one.ordering_key;
   if not found then
     perform @schema@.check_visible();
@@ -87,27 +93,44 @@ set plan_cache_mode = force_generic_plan
 as $lockstep$
 declare
   stages "char"[];
-  turns  bigint[];
-  n      bigint;
 begin
   select array_agg(case when r.nth = 1
         and not exists (select 1 from @schema@.job h where h.queue = r.queue and h.tenant = r.tenant
-                          and h.ordering_key = r.ordering_key and h.stage in ('r', 'b'))
+                          and h.ordering_key = r.ordering_key and h.stage in ('r', 'b') offset 0)
         and not exists (select 1 from @schema@.job w where w.queue = r.queue and w.tenant = r.tenant
-                          and w.ordering_key = r.ordering_key and w.stage = 'w')
+                          and w.ordering_key = r.ordering_key and w.stage = 'w' offset 0)
       then 'r'::"char" else 'w'::"char" end order by r.n)
     into stages
     from (select u.n, j.queue, j.tenant, j.ordering_key,
                  row_number() over (partition by j.queue, j.tenant, j.ordering_key order by u.n) as nth
-            from unnest(ids) with ordinality u(id, n) join @schema@.job j on j.id = u.id) r;
-  turns := array(select @schema@.next_turn() from generate_series(1, cardinality(ids)));
+            from unnest(ids) with ordinality u(id, n)
+           cross join lateral (select l.queue, l.tenant, l.ordering_key from @schema@.job l where l.id = u.id offset 0) j) r;
+  perform @schema@.seat(ids, stages);
+  perform @schema@.tell_ready(ids);
+end $lockstep$;
+
+-- seat gives jobs their stages, and turns in the order of the array. Its
+-- settings leave an UPDATE … FROM one plan only, the look-up of each id.
+create function @schema@.seat(ids bigint[], stages "char"[]) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_indexscan = off
+set enable_indexonlyscan = off
+set enable_bitmapscan = on
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $lockstep$
+declare
+  turns constant bigint[] := array(select @schema@.next_turn() from generate_series(1, cardinality(ids)));
+  n     bigint;
+begin
   update @schema@.job j set stage = u.stage, turn = u.turn, lane_turn = u.turn
     from unnest(ids, stages, turns) u(id, stage, turn) where j.id = u.id;
   get diagnostics n = row_count;
   if n < cardinality(ids) then
     perform @schema@.raise_hidden();
   end if;
-  perform @schema@.tell_ready(ids);
 end $lockstep$;
 
 -- place_behind is for a transaction whose snapshot is older than its locks
@@ -119,16 +142,8 @@ set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $lockstep$
-declare
-  turns constant bigint[] := array(select @schema@.next_turn() from generate_series(1, cardinality(ids)));
-  n bigint;
 begin
-  update @schema@.job j set stage = 'w', turn = u.turn, lane_turn = u.turn
-    from unnest(ids, turns) u(id, turn) where j.id = u.id;
-  get diagnostics n = row_count;
-  if n < cardinality(ids) then
-    perform @schema@.raise_hidden();
-  end if;
+  perform @schema@.seat(ids, array_fill('w'::"char", array[cardinality(ids)]));
   perform @schema@.signal('w', q.queue, 0)
     from (select distinct j.queue from @schema@.job j where j.id = any (ids)) q;
 end $lockstep$;
@@ -156,9 +171,9 @@ begin
          where j.queue = l.queue and j.tenant = l.tenant and j.ordering_key = l.key and j.stage = 'w'
          order by j.lane_turn limit 1) w
      where not exists (select 1 from @schema@.job h where h.queue = l.queue and h.tenant = l.tenant
-                         and h.ordering_key = l.key and h.stage in ('r', 'b')));
+                         and h.ordering_key = l.key and h.stage in ('r', 'b') offset 0));
   left_headless := cardinality(firsts);
-  firsts := array(select j.id from @schema@.job j where j.id = any (firsts) and j.stage = 'w' for update skip locked);
+  firsts := array(select j.id from @schema@.job j where j.id = any (firsts) and j.stage::text = 'w' for update skip locked);
   promoted := cardinality(firsts);
   left_headless := left_headless - promoted;
   perform @schema@.promote(firsts);
@@ -193,7 +208,7 @@ declare
   ready record;
 begin
   for ready in
-    select j.queue, min(j.turn) as turn from @schema@.job j where j.id = any (ids) and j.stage = 'r' group by j.queue
+    select j.queue, min(j.turn) as turn from @schema@.job j where j.id = any (ids) and j.stage::text = 'r' group by j.queue
   loop
     perform @schema@.signal('r', ready.queue, ready.turn);
   end loop;
