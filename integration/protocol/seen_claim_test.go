@@ -29,18 +29,21 @@ func TestSeen_AClaimIsOneLimitedScanPerKind(t *testing.T) {
 	prove(t, rule{
 		must: "a claim reads one limited scan per kind: one sort over many kinds reads all that is ready, and one line for all kinds reads past the others'",
 		without: map[string]cut{
-			"scan per kind": {[]edit{{limitedScans, oneSort}}, "kinds, after:"},
-			"line per kind": {[]edit{{byKind, notByKind}}, "kinds, after:"},
+			"scan per kind": {[]edit{{limitedScans, oneSort}}, "after:"},
+			"line per kind": {[]edit{{byKind, notByKind}}, "after:"},
 		},
 		scene: func(s *scene) {
 			s.exec("alter table lockstep.job set (autovacuum_enabled = off)")
-			s.load("i % 10", 2000, 1)
-			one, ten := s.claimBuffers("default", 1), s.claimBuffers("default", 10)
-			s.load("10", 20_000, -1) // of a kind that nobody here handles, before all
-			s.load("i % 10", 20_000, 0)
-			for kinds, before := range map[int]int{1: one, 10: ten} {
-				if after := s.claimBuffers("default", kinds); after > 2*before {
-					s.failf("buffers of a claim with %d kinds, after: %d, before: %d", kinds, after, before)
+			for _, kinds := range [][2]int{{0, 0}, {1, 10}} {
+				s.exec("truncate lockstep.job")
+				s.load("i % 11", 2000, 1)
+				before := s.claimBuffers("default", kinds[0], kinds[1])
+				s.exec("truncate lockstep.job")
+				s.load("i % 11", 2000, 1)
+				s.load("99", 20_000, -1) // of a kind that nobody here handles, before all
+				s.load("i % 11", 20_000, 0)
+				if after := s.claimBuffers("default", kinds[0], kinds[1]); after > 2*before {
+					s.failf("buffers of a claim with kinds %v, after: %d, before: %d", kinds, after, before)
 				}
 			}
 		},
