@@ -249,6 +249,7 @@ as $lockstep$
 #variable_conflict use_column
 declare
   moment constant timestamptz := clock_timestamp();
+  idle   text[]; -- queues where nothing else is ready for the worker
   mine   bigint[] := '{}';
 begin
   if fresh = '{}' then
@@ -256,13 +257,14 @@ begin
   end if;
   if take is not null then
     perform @schema@.check_claim(take_over.worker, 1, take_over.lease);
-    mine := array(
-      select j.id from @schema@.job j
-       where j.id = any (fresh) and j.kind = any (take) and not exists (
+    idle := array(
+      select q.queue from (select distinct j.queue from @schema@.job j where j.id = any (fresh)) q
+       where not exists (
          select 1 from unnest(take) k(kind) cross join lateral (
            select 1 from @schema@.job r
-            where r.queue = j.queue and r.kind = k.kind and r.stage = 'r' and r.lease_until <= moment
+            where r.queue = q.queue and r.kind = k.kind and r.stage = 'r' and r.lease_until <= moment
               and not r.settled and r.id <> all (fresh) limit 1) x));
+    mine := array(select j.id from @schema@.job j where j.id = any (fresh) and j.kind = any (take) and j.queue = any (idle));
   end if;
   perform @schema@.tell_ready(array(select u.id from unnest(fresh) u(id) where u.id <> all (mine)));
   return @schema@.grant_claims(take_over.worker, mine, take_over.lease);
