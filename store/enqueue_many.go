@@ -20,6 +20,9 @@ const (
 // order within a lane. Every job is checked before the first is written; a
 // *FieldError names the first bad one by its ordinal.
 //
+// Two calls with the same dedupe keys, in whatever order, can't deadlock; nor
+// can two transactions of one call each, up to 10,000 jobs.
+//
 // In a transaction it is all or nothing. On a pool or connection it commits
 // in parts of 10,000 jobs or 16 MiB: a failure midway leaves the parts before
 // it, and the answer holds just those, beside the error.

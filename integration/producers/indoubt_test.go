@@ -2,6 +2,7 @@ package producers_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,7 +43,8 @@ func TestInDoubtProducer(t *testing.T) {
 
 			db.Exec(t, "commit prepared '"+gid+"'")
 			same.do("select lockstep.enqueue('k', ordering_key => 'a')")
-			expectLanes(t, db, "a:rw other:r"+strings.Repeat("w", testdb.Value[int](t, db, "select count(*) - 1 from lockstep.job where ordering_key = 'other'")))
+			db.Exec(t, "delete from lockstep.job where ordering_key = 'other'")
+			expectLanes(t, db, "a:rw")
 		})
 	}
 }
@@ -66,30 +68,44 @@ func TestInDoubtProducerAndBulk(t *testing.T) {
 	}
 }
 
-// expectPrompt enqueues to another lane all the while; none takes longer than
-// 150 ms more than the same insert takes without any lane.
+// expectPrompt enqueues to another lane all the while. All but the odd one take
+// no more than 150 ms longer than what the same takes in another queue, which
+// nobody is in the way of; and none waits for the time-out.
 func (c *client) expectPrompt(during *call) {
 	c.t.Helper()
-	var worst, yardstick time.Duration
-	for n := 0; ; n++ {
+	var here, elsewhere []time.Duration
+	for {
 		select {
 		case <-during.done:
-			c.t.Logf("%d inserts, the longest took %v; without a lane %v", n, worst, yardstick)
-			if n == 0 || worst > yardstick+150*time.Millisecond {
-				c.t.Errorf("another lane's commit took %v, a keyless one %v", worst, yardstick)
-			}
+			slices.Sort(here)
+			slices.Sort(elsewhere)
+			c.expectAlike(here, elsewhere)
 			return
 		default:
+			here = append(here, c.insertInto("default"))
+			elsewhere = append(elsewhere, c.insertInto("elsewhere"))
 		}
-		took, err := c.timed("insert into lockstep.job (kind, ordering_key) values ('k', 'other')")
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		worst = max(worst, took)
-		if took, err = c.timed("insert into lockstep.job (kind) values ('k')"); err != nil {
-			c.t.Fatal(err)
-		}
-		yardstick = max(yardstick, took)
+	}
+}
+
+func (c *client) insertInto(queue string) time.Duration {
+	took, err := c.timed("insert into lockstep.job (kind, queue, ordering_key) values ('k', $1, 'other')", queue)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return took
+}
+
+func (c *client) expectAlike(here, elsewhere []time.Duration) {
+	c.t.Helper()
+	if len(here) == 0 {
+		c.t.Error("nothing was enqueued meanwhile")
+		return
+	}
+	most, last := len(here)*95/100, len(here)-1
+	c.t.Logf("%d inserts: 95 %% within %v, the longest %v; elsewhere %v and %v", len(here), here[most], here[last], elsewhere[most], elsewhere[last])
+	if here[most] > elsewhere[most]+150*time.Millisecond || here[last] > elsewhere[last]+900*time.Millisecond {
+		c.t.Error("another lane's commits took longer than those of another queue")
 	}
 }
 
