@@ -68,6 +68,25 @@ func TestJobsFromDeferredTriggers(t *testing.T) {
 	expectPlaced(t, db, 5+600)
 }
 
+// TestJobFromDeferredTriggerBetween: the user's trigger fires after the first
+// of our own has placed the transaction, and before the last. That one finds
+// its own job placed; the one inserted meanwhile is placed by a firing of its
+// own.
+func TestJobFromDeferredTriggerBetween(t *testing.T) {
+	t.Parallel()
+	db := testdb.New(t)
+	db.Exec(t, `create table orders (id int);
+		create function ordered() returns trigger language plpgsql as $$
+		begin
+			insert into lockstep.job (kind, ordering_key) values ('late', 'between');
+			return null;
+		end $$;
+		create constraint trigger ordered after insert on orders deferrable initially deferred for each row execute function ordered()`)
+	newClient(t, db).do(`begin; select lockstep.enqueue('first', ordering_key => 'a'); insert into orders values (1);
+		select lockstep.enqueue('last', ordering_key => 'b'); commit`)
+	expectLanes(t, db, "a:r b:r between:r")
+}
+
 // TestTwoPhaseCommit: jobs are placed at PREPARE and seen at COMMIT PREPARED.
 // PREPARE refuses a transaction that has signalled, so signals are off in it.
 func TestTwoPhaseCommit(t *testing.T) {

@@ -31,11 +31,13 @@ set plan_cache_mode = force_generic_plan
 as $lockstep$
 #variable_conflict use_column
 declare
-  mine    bigint[]; -- reports whose rows are locked and stand, in parallel:
-  plans   text[];   -- what is done about each
-  notes   jsonb[];  -- its result
-  reasons text[];   -- its error
+  mine    bigint[];  -- reports whose rows are locked and stand, in parallel:
+  plans   text[];    -- what is done about each
+  notes   jsonb[];   -- its result
+  reasons text[];    -- its error
   waits   interval[];
+  keyed   boolean[];
+  known   boolean[]; -- it is settled: what was recorded then counts
   others  bigint[]; -- reports that were not mine, and their answers
   answers text[];
   pending bigint[] := '{}';
@@ -48,10 +50,12 @@ declare
 begin
   perform @schema@.require_read_committed();
   perform @schema@.check_finish(finish.ids, finish.fences, finish.outcomes, finish.results, finish.errors, finish.delays);
-  select array_agg(m.id), array_agg(m.plan), array_agg(m.result), array_agg(m.error), array_agg(m.delay)
-    into mine, plans, notes, reasons, waits
-    from (select u.id, u.result, left(u.error, @schema@.text_limit()) as error, u.delay,
-                 case when j.settled then 'retire'
+  select array_agg(m.id), array_agg(m.plan), array_agg(m.result), array_agg(m.error), array_agg(m.delay), array_agg(m.keyed), array_agg(m.settled)
+    into mine, plans, notes, reasons, waits, keyed, known
+    from (select u.id, u.delay, j.settled, j.ordering_key is not null as keyed,
+                 case when j.settled then j.result else u.result end as result,
+                 case when j.settled then j.error else left(u.error, @schema@.text_limit()) end as error,
+                 case when j.settled then j.outcome
                       when u.outcome in ('completed', 'cancelled', 'dead') then u.outcome
                       when j.cancel_requested then 'cancelled'
                       when u.outcome = 'failed' and j.attempt >= j.max_attempts then 'dead'
@@ -61,15 +65,19 @@ begin
             join @schema@.job j on j.id = u.id and j.fence = u.fence and j.worker = finish.worker
              for update of j skip locked) m;
   if mine is not null then
-    busy := @schema@.beyond_lanes(mine, plans, 200);
-    select array_agg(u.id), array_agg(u.plan), array_agg(u.result), array_agg(u.error), array_agg(u.delay)
-      into mine, plans, notes, reasons, waits
-      from unnest(mine, plans, notes, reasons, waits) u(id, plan, result, error, delay) where u.id <> all (busy);
-    perform @schema@.note_attempts(mine, plans, reasons);
+    busy := array(select u.id from unnest(mine, plans, keyed) u(id, plan, keyed)
+                   where u.keyed and u.plan not in ('failed', 'snoozed', 'released') offset 200);
+    if busy <> '{}' then
+      select array_agg(u.id), array_agg(u.plan), array_agg(u.result), array_agg(u.error), array_agg(u.delay), array_agg(u.keyed), array_agg(u.known)
+        into mine, plans, notes, reasons, waits, keyed, known
+        from unnest(mine, plans, notes, reasons, waits, keyed, known) u(id, plan, result, error, delay, keyed, known) where u.id <> all (busy);
+    end if;
+    perform @schema@.note_attempts(array_agg(u.id), array_agg(u.plan), array_agg(u.error))
+       from unnest(mine, plans, reasons, known) u(id, plan, error, known) where u.plan <> 'completed' and not u.known having count(*) > 0;
     perform @schema@.set_aside(array_agg(u.id), array_agg(case when u.plan = 'released' then '0' else u.delay end), u.plan <> 'failed')
        from unnest(mine, plans, waits) u(id, plan, delay) where u.plan in ('failed', 'snoozed', 'released') group by u.plan <> 'failed';
     select e.pending, e.heads, e.nexts into pending, heads, nexts
-      from @schema@.end_jobs(mine, plans, notes, reasons, finish.settle_only) e;
+      from @schema@.end_jobs(mine, plans, notes, reasons, keyed, finish.settle_only) e;
     taken := @schema@.take_over(finish.worker, array_remove(nexts, null), finish.take, finish.take_lease);
   end if;
   select array_agg((t.value ->> 'id')::bigint), array_agg(t.value) into claimed, claims from json_array_elements(taken) t;
@@ -108,38 +116,17 @@ begin
   end if;
 end $lockstep$;
 
--- beyond_lanes are the jobs that would take a call over its limit of lanes.
-create function @schema@.beyond_lanes(ids bigint[], plans text[], lanes integer) returns bigint[]
+-- note_attempts keeps a row of attempts that did not complete their jobs.
+create function @schema@.note_attempts(ids bigint[], outcomes text[], errors text[]) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $lockstep$
 begin
-  if cardinality(ids) <= lanes then
-    return '{}';
-  end if;
-  return array(
-    select j.id from unnest(ids, plans) u(id, plan) join @schema@.job j on j.id = u.id
-     where j.ordering_key is not null and u.plan not in ('failed', 'snoozed', 'released')
-     offset lanes);
-end $lockstep$;
-
--- note_attempts keeps a row of every attempt that did not complete its job.
-create function @schema@.note_attempts(ids bigint[], plans text[], errors text[]) returns void
-language plpgsql
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-as $lockstep$
-begin
-  if plans <@ array['completed', 'retire'] then
-    return;
-  end if;
   insert into @schema@.attempt (job_id, fence, attempt, worker, claimed_at, ended_at, outcome, error)
-  select j.id, j.fence, j.attempt, j.worker, j.claimed_at, clock_timestamp(), u.plan, u.error
-    from unnest(ids, plans, errors) u(id, plan, error) join @schema@.job j on j.id = u.id
-   where u.plan not in ('completed', 'retire');
+  select j.id, j.fence, j.attempt, j.worker, j.claimed_at, clock_timestamp(), u.outcome, u.error
+    from unnest(ids, outcomes, errors) u(id, outcome, error) join @schema@.job j on j.id = u.id;
 end $lockstep$;
 
 -- set_aside gives claimed jobs back: they run again after a delay (null: the
@@ -194,9 +181,9 @@ begin
   return least(cap, (0.8 + 0.4 * random()) * least(cap, base * power(factor, least(greatest(n, 1) - 1, 64)))) * interval '1 second';
 end $lockstep$;
 
--- end_jobs ends what is over for good: at once, or, with settle_only, keyless
--- jobs at once and heads by recording their outcome.
-create function @schema@.end_jobs(ids bigint[], plans text[], results jsonb[], errors text[], settle_only boolean,
+-- end_jobs ends those that are over for good: jobs without a key at once, and
+-- heads by moving their lane on or, with settle_only, by recording the outcome.
+create function @schema@.end_jobs(ids bigint[], plans text[], results jsonb[], errors text[], keyed boolean[], settle_only boolean,
   out pending bigint[], out heads bigint[], out nexts bigint[])
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -210,28 +197,23 @@ declare
   outcomes text[];
   notes    jsonb[];
   reasons  text[];
-  keyed    boolean[];
 begin
   pending := '{}'; heads := '{}'; nexts := '{}';
-  select array_agg(u.id), array_agg(coalesce(j.outcome, u.plan)), array_agg(coalesce(j.result, u.result)),
-         array_agg(coalesce(j.error, u.error)), array_agg(j.ordering_key is not null)
-    into over, outcomes, notes, reasons, keyed
-    from unnest(ids, plans, results, errors) u(id, plan, result, error) join @schema@.job j on j.id = u.id
-   where u.plan in ('completed', 'cancelled', 'dead', 'retire');
+  perform @schema@.archive(array_agg(u.id), array_agg(u.outcome), array_agg(u.result), array_agg(u.error))
+     from unnest(ids, plans, results, errors, keyed) u(id, outcome, result, error, keyed)
+    where u.outcome in ('completed', 'cancelled', 'dead') and not u.keyed having count(*) > 0;
+  select array_agg(u.id), array_agg(u.outcome), array_agg(u.result), array_agg(u.error) into over, outcomes, notes, reasons
+    from unnest(ids, plans, results, errors, keyed) u(id, outcome, result, error, keyed)
+   where u.outcome in ('completed', 'cancelled', 'dead') and u.keyed;
   if over is null then
     return;
   end if;
   if settle_only then
-    perform @schema@.settle(array_agg(u.id), array_agg(u.outcome), array_agg(u.result), array_agg(u.error))
-       from unnest(over, outcomes, notes, reasons, keyed) u(id, outcome, result, error, keyed) where u.keyed;
-    pending := array(select u.id from unnest(over, keyed) u(id, keyed) where u.keyed);
-    select array_agg(u.id), array_agg(u.outcome), array_agg(u.result), array_agg(u.error) into over, outcomes, notes, reasons
-      from unnest(over, outcomes, notes, reasons, keyed) u(id, outcome, result, error, keyed) where not u.keyed;
-    if over is null then
-      return;
-    end if;
+    perform @schema@.settle(over, outcomes, notes, reasons);
+    pending := over;
+    return;
   end if;
-  select end_jobs.pending || l.pending, l.heads, l.successors into pending, heads, nexts
+  select l.pending, l.heads, l.successors into pending, heads, nexts
     from @schema@.leave(over, outcomes, notes, reasons, true) l;
 end $lockstep$;
 
