@@ -9,7 +9,7 @@ import (
 )
 
 // requiredTriggers are those of the table job that the files make.
-var requiredTriggers = []string{"job_enter", "job_place", "job_signal"}
+var requiredTriggers = []string{"job_enter", "job_place", "job_signal", "job_size"}
 
 // TriggerState tells whether a trigger fires.
 type TriggerState string

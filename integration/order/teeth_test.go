@@ -29,8 +29,8 @@ var (
 	}
 	nextIsLocked = []edit{{
 		file: "0009_leave.sql",
-		text: "where j.id = any (nexts) and j.stage = 'w' for update skip locked);",
-		by:   "where j.id = any (nexts) and j.stage = 'w');",
+		text: "where j.id = any (nexts) and j.stage::text = 'w' for update skip locked);",
+		by:   "where j.id = any (nexts) and j.stage::text = 'w');",
 	}}
 	freshTurn = []edit{{
 		file: "0008_place.sql",

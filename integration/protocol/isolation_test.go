@@ -41,6 +41,7 @@ var otherFunctions = map[string]string{
 	"job_enter":      "a trigger",
 	"job_place":      "a trigger, for which the isolation decides how to place",
 	"job_signal":     "a trigger",
+	"job_size":       "a trigger",
 	"register":       "writes the caller's own row",
 	"set_limits":     "defines functions",
 	"upkeep":         "changes no job that is live",

@@ -7,12 +7,12 @@ import (
 )
 
 func TestSeen_TheNextJobIsLockedBeforeTheHeadLeaves(t *testing.T) {
-	const locks = "locked := array(select j.id from @schema@.job j where j.id = any (nexts) and j.stage = 'w' for update skip locked);"
+	const locks = "locked := array(select j.id from @schema@.job j where j.id = any (nexts) and j.stage::text = 'w' for update skip locked);"
 	prove(t, rule{
 		must: "a finish locks the lane's next job before the head leaves, and neither waits for it nor skips it: with cancels about, jobs would run out of order",
 		without: map[string]cut{
-			"lock":    {[]edit{{locks, "locked := array(select j.id from @schema@.job j where j.id = any (nexts) and j.stage = 'w');"}}, "finish beside a cancel: " + waited},
-			"no wait": {[]edit{{locks, "locked := array(select j.id from @schema@.job j where j.id = any (nexts) and j.stage = 'w' for update);"}}, "finish beside a cancel: " + waited},
+			"lock":    {[]edit{{locks, "locked := array(select j.id from @schema@.job j where j.id = any (nexts) and j.stage::text = 'w');"}}, "finish beside a cancel: " + waited},
+			"no wait": {[]edit{{locks, "locked := array(select j.id from @schema@.job j where j.id = any (nexts) and j.stage::text = 'w' for update);"}}, "finish beside a cancel: " + waited},
 			"no skip": {[]edit{{
 				"where j.queue = h.queue and j.tenant = h.tenant and j.ordering_key = h.ordering_key and j.stage = 'w'\n         order by j.lane_turn limit 1) w on true;",
 				"where j.queue = h.queue and j.tenant = h.tenant and j.ordering_key = h.ordering_key and j.stage = 'w'\n         order by j.lane_turn limit 1 for update skip locked) w on true;",

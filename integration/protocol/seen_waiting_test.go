@@ -14,8 +14,8 @@ func TestSeen_NothingSetBasedWaitsForARow(t *testing.T) {
 		must: "claim, extend, finish, due and cancel skip a row in somebody's open transaction, and answer busy",
 		without: map[string]cut{
 			"claim":  {[]edit{{"limit claim.max for update skip locked", "limit claim.max for update"}}, waited},
-			"extend": {[]edit{{"for no key update of j skip locked", "for no key update of j"}}, waited},
-			"finish": {[]edit{{"for update of j skip locked) m;", "for update of j) m;"}}, waited},
+			"extend": {[]edit{{"for no key update skip locked", "for no key update"}}, waited},
+			"finish": {[]edit{{"for update skip locked) j) m;", "for update) j) m;"}}, waited},
 			"due":    {[]edit{{"limit least(greatest(due.max, 1), 200) for update skip locked", "limit least(greatest(due.max, 1), 200) for update"}}, waited},
 			"cancel": {[]edit{{"where j.id = cancel.id for update skip locked", "where j.id = cancel.id for update"}}, waited},
 		},
@@ -55,9 +55,9 @@ func TestSeen_AnAssertedClaimStaysAndItsHeartbeatsGoOn(t *testing.T) {
 		must: "assert_claim locks FOR KEY SHARE and extend FOR NO KEY UPDATE, so heartbeats go on; what takes a job away locks FOR UPDATE",
 		without: map[string]cut{
 			"assert_claim": {[]edit{{"for key share;", "for update;"}}, "heartbeat: got busy"},
-			"extend":       {[]edit{{"for no key update of j skip locked", "for update of j skip locked"}}, "heartbeat: got busy"},
+			"extend":       {[]edit{{"for no key update skip locked", "for update skip locked"}}, "heartbeat: got busy"},
 			"claim":        {[]edit{{"limit claim.max for " + taken, "limit claim.max for no key " + taken}}, "jobs taken by a rival: got 1"},
-			"finish":       {[]edit{{"for update of j skip locked) m;", "for no key update of j skip locked) m;"}}, waited},
+			"finish":       {[]edit{{"for update skip locked) j) m;", "for no key update skip locked) j) m;"}}, waited},
 		},
 		scene: func(s *scene) {
 			s.exec("set lock_timeout = '300ms'")

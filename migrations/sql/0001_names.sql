@@ -65,13 +65,13 @@ language sql immutable parallel safe
 return '00000000-0000-0000-0000-000000000000'::uuid;
 
 -- The limits of what is stored, as functions so that set_limits can change
--- them and constraints can use them.
+-- them: stable, since a session keeps what an immutable one said.
 create function @schema@.payload_limit() returns integer
-language sql immutable parallel safe
+language sql stable parallel safe
 return 1048576;
 
 create function @schema@.text_limit() returns integer
-language sql immutable parallel safe
+language sql stable parallel safe
 return 65536;
 
 -- require_read_committed: a lock answers newer than the snapshot of its

@@ -67,8 +67,6 @@ create table @schema@.job (
   constraint job_priority_range check (priority between -9 and 9),
   constraint job_max_attempts_range check (max_attempts between 1 and 32767),
   constraint job_run_at_range check (run_at > '-infinity' and (run_at < '10000-01-01 00:00:00+00' or hold = 'x')),
-  constraint job_payload_size check (octet_length(payload::text) <= @schema@.payload_limit()),
-  constraint job_headers_object check (jsonb_typeof(headers) = 'object' and octet_length(headers::text) <= @schema@.text_limit()),
   constraint job_stage_known check (stage in ('e', 's', 'w', 'r', 'b')),
   constraint job_hold_known check (hold in ('-', 'x', 'p') and (hold = '-' or stage = 'b'))
 ) with (

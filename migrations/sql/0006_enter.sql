@@ -125,6 +125,27 @@ begin
   return null;
 end $lockstep$;
 
+-- job_size (before each row that it refuses) stands for two check constraints.
+-- Those would be evaluated at every update too, and so write out the payload at
+-- every claim, placing and heartbeat.
+create function @schema@.job_size() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $lockstep$
+begin
+  if jsonb_typeof(new.headers) = 'object' and octet_length(new.headers::text) <= @schema@.text_limit() then
+    raise exception using errcode = 'check_violation', constraint = 'job_payload_size', column = 'payload',
+      message = format('payload is %s bytes long; at most %s are allowed', octet_length(new.payload::text), @schema@.payload_limit());
+  end if;
+  raise exception using errcode = 'check_violation', constraint = 'job_headers_object', column = 'headers',
+    message = format('headers must be a JSON object of at most %s bytes', @schema@.text_limit());
+end $lockstep$;
+
+create trigger job_size before insert on @schema@.job for each row
+  when (octet_length(new.payload::text) > @schema@.payload_limit()
+     or jsonb_typeof(new.headers) <> 'object' or octet_length(new.headers::text) > @schema@.text_limit())
+  execute function @schema@.job_size();
+
 create trigger job_enter before insert on @schema@.job for each row
   when (new.ordering_key is not null or new.run_at > pg_catalog.clock_timestamp())
   execute function @schema@.job_enter();

@@ -6,7 +6,7 @@
 -- How long a commit waits for all its lanes together, or a bulk commit for its
 -- queues; ten times that while those who are in the way are at work.
 create function @schema@.entry_timeout() returns interval
-language sql immutable parallel safe
+language sql stable parallel safe
 return '10 seconds'::interval;
 
 -- try_entry tries a lane's entry lock; held to the end of the transaction.

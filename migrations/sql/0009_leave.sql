@@ -32,19 +32,21 @@ begin
   successors := '{}';
   for round in 1 .. 5 loop
     select array_agg(u.id), array_agg(w.id) into undecided, nexts
-      from unnest(undecided) u(id) join @schema@.job h on h.id = u.id
+      from unnest(undecided) u(id)
+     cross join lateral (select l.queue, l.tenant, l.ordering_key from @schema@.job l where l.id = u.id offset 0) h
       left join lateral (
         select j.id from @schema@.job j
          where j.queue = h.queue and j.tenant = h.tenant and j.ordering_key = h.ordering_key and j.stage = 'w'
          order by j.lane_turn limit 1) w on true;
-    locked := array(select j.id from @schema@.job j where j.id = any (nexts) and j.stage = 'w' for update skip locked);
+    locked := array(select j.id from @schema@.job j where j.id = any (nexts) and j.stage::text = 'w' for update skip locked);
     select clear || coalesce(array_agg(u.id), '{}'), successors || coalesce(array_agg(u.next), '{}')
       into clear, successors
       from unnest(undecided, nexts) u(id, next)
      where u.next = any (locked) or u.next is null and u.id = any (held);
     gone := array(select u.id from unnest(undecided, nexts) u(id, next)
-                   where u.next <> all (locked) and not exists (select 1 from @schema@.job j where j.id = u.next and j.stage = 'w'));
-    locked := array(select u.id from unnest(undecided, nexts) u(id, next) join @schema@.job j on j.id = u.id
+                   where u.next <> all (locked) and not exists (select 1 from @schema@.job j where j.id = u.next and j.stage::text = 'w' offset 0));
+    locked := array(select u.id from unnest(undecided, nexts) u(id, next)
+                     cross join lateral (select l.queue, l.tenant, l.ordering_key from @schema@.job l where l.id = u.id offset 0) j
                      where u.next is null and u.id <> all (held) and @schema@.try_entry(j.queue, j.tenant, j.ordering_key));
     held := held || locked;
     undecided := gone || locked;
@@ -72,7 +74,7 @@ begin
          j.worker, j.attempt, j.max_attempts, j.priority, u.outcome, j.queue, j.kind, j.tenant, j.ordering_key,
          j.dedupe_key, j.payload, j.headers, u.result, u.error
     from unnest(ids, outcomes, results, errors) u(id, outcome, result, error)
-    join @schema@.job j on j.id = u.id
+   cross join lateral (select l.* from @schema@.job l where l.id = u.id offset 0) j
    where u.outcome <> 'dead';
   if 'dead' = any (outcomes) then
     perform @schema@.bury(array(select u.id from unnest(ids, outcomes) u(id, outcome) where u.outcome = 'dead'),
@@ -94,7 +96,7 @@ begin
   select j.id, j.lane_turn, j.fence, j.enqueued_xid, j.run_at, j.created_at, j.claimed_at,
          coalesce(j.ended_at, clock_timestamp()), j.worker, j.attempt, j.max_attempts, j.priority, bury.blocking,
          j.queue, j.kind, j.tenant, j.ordering_key, j.dedupe_key, j.payload, j.headers, u.error
-    from unnest(ids, errors) u(id, error) join @schema@.job j on j.id = u.id
+    from unnest(ids, errors) u(id, error) cross join lateral (select l.* from @schema@.job l where l.id = u.id offset 0) j
   on conflict (id) do update set blocking = excluded.blocking; -- a blocked head that leaves its lane
 end $lockstep$;
 
@@ -104,7 +106,9 @@ create function @schema@.settle(ids bigint[], outcomes text[], results jsonb[], 
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
-set enable_bitmapscan = off
+set enable_indexscan = off
+set enable_indexonlyscan = off
+set enable_bitmapscan = on
 set jit = off
 set plan_cache_mode = force_generic_plan
 as $lockstep$
@@ -150,8 +154,8 @@ begin
   if 'dead' = any (outcomes) then
     blocked := @schema@.block_dead(ids, outcomes, errors);
   end if;
-  keyed := array(select j.id from unnest(ids) u(id) join @schema@.job j on j.id = u.id
-                  where j.ordering_key is not null and j.stage in ('r', 'b') and j.id <> all (blocked));
+  keyed := array(select j.id from @schema@.job j
+                  where j.id = any (ids) and j.ordering_key is not null and j.stage::text in ('r', 'b') and j.id <> all (blocked));
   pending := '{}';
   heads := '{}';
   successors := '{}';
@@ -191,7 +195,8 @@ declare
 begin
   select coalesce(array_agg(j.id), '{}'), coalesce(array_agg(u.error), '{}') into blocked, reasons
     from unnest(ids, outcomes, errors) u(id, outcome, error)
-    join @schema@.job j on j.id = u.id join @schema@.queue q on q.name = j.queue
+   cross join lateral (select l.* from @schema@.job l where l.id = u.id offset 0) j
+    join @schema@.queue q on q.name = j.queue
    where u.outcome = 'dead' and q.on_dead = 'block' and j.ordering_key is not null
      and j.stage in ('r', 'b') and j.hold <> 'x';
   perform @schema@.block(blocked, reasons);

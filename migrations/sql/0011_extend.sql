@@ -17,9 +17,11 @@ begin
   perform @schema@.require_read_committed();
   perform @schema@.check_claim(extend.worker, 1, extend.lease);
   mine := array(
-    select j.id from unnest(extend.ids, extend.fences) u(id, fence)
-      join @schema@.job j on j.id = u.id and j.fence = u.fence and j.worker = extend.worker and not j.settled
-       for no key update of j skip locked);
+    select l.id from unnest(extend.ids, extend.fences) u(id, fence)
+     cross join lateral (
+       select j.id from @schema@.job j
+        where j.id = u.id and j.fence = u.fence and j.worker = extend.worker and not j.settled
+          for no key update skip locked) l);
   update @schema@.job j
      set lease_until = clock_timestamp() + extend.lease, lease = extend.lease, held_since = '-infinity'
    where j.id = any (mine);
@@ -28,5 +30,7 @@ begin
            case when j.id = any (mine) then case when j.cancel_requested then 'cancelled' else 'extended' end
                 when j.id is not null then 'busy' else 'lost' end
       from unnest(extend.ids, extend.fences) u(id, fence)
-      left join @schema@.job j on j.id = u.id and j.fence = u.fence and j.worker = extend.worker and not j.settled;
+      left join lateral (
+        select l.id, l.cancel_requested from @schema@.job l
+         where l.id = u.id and l.fence = u.fence and l.worker = extend.worker and not l.settled offset 0) j on true;
 end $lockstep$;

@@ -62,8 +62,11 @@ begin
                       else u.outcome end as plan
             from unnest(finish.ids, finish.fences, finish.outcomes, finish.results, finish.errors, finish.delays)
                    u(id, fence, outcome, result, error, delay)
-            join @schema@.job j on j.id = u.id and j.fence = u.fence and j.worker = finish.worker
-             for update of j skip locked) m;
+           cross join lateral (
+             select l.settled, l.outcome, l.result, l.error, l.ordering_key, l.cancel_requested, l.attempt, l.max_attempts
+               from @schema@.job l
+              where l.id = u.id and l.fence = u.fence and l.worker = finish.worker
+                for update skip locked) j) m;
   if mine is not null then
     busy := array(select u.id from unnest(mine, plans, keyed) u(id, plan, keyed)
                    where u.keyed and u.plan not in ('failed', 'snoozed', 'released') offset 200);
@@ -126,7 +129,8 @@ as $lockstep$
 begin
   insert into @schema@.attempt (job_id, fence, attempt, worker, claimed_at, ended_at, outcome, error)
   select j.id, j.fence, j.attempt, j.worker, j.claimed_at, clock_timestamp(), u.outcome, u.error
-    from unnest(ids, outcomes, errors) u(id, outcome, error) join @schema@.job j on j.id = u.id;
+    from unnest(ids, outcomes, errors) u(id, outcome, error)
+   cross join lateral (select l.id, l.fence, l.attempt, l.worker, l.claimed_at from @schema@.job l where l.id = u.id offset 0) j;
 end $lockstep$;
 
 -- set_aside gives claimed jobs back: they run again after a delay (null: the
@@ -138,7 +142,9 @@ create function @schema@.set_aside(ids bigint[], delays interval[], refund boole
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
-set enable_bitmapscan = off
+set enable_indexscan = off
+set enable_indexonlyscan = off
+set enable_bitmapscan = on
 set jit = off
 set plan_cache_mode = force_generic_plan
 as $lockstep$
@@ -152,11 +158,12 @@ begin
          attempt = j.attempt - refund::integer,
          lost = case when reported then 0 else j.lost + 1 end, worker = @schema@.nobody(), lease_until = '-infinity', held_since = '-infinity'
     from (select a.id, least(coalesce(a.delay, @schema@.backoff(b.queue, b.attempt)), '366 days') as delay
-            from unnest(ids, delays) a(id, delay) join @schema@.job b on b.id = a.id) u
+            from unnest(ids, delays) a(id, delay)
+           cross join lateral (select l.queue, l.attempt from @schema@.job l where l.id = a.id offset 0) b) u
    where j.id = u.id;
   perform @schema@.tell_ready(ids);
   for later in
-    select j.queue, min(j.run_at) as due from @schema@.job j where j.id = any (ids) and j.stage = 'b' group by j.queue
+    select j.queue, min(j.run_at) as due from @schema@.job j where j.id = any (ids) and j.stage::text = 'b' group by j.queue
   loop
     perform @schema@.signal('d', later.queue, (extract(epoch from later.due) * 1000)::bigint);
   end loop;

@@ -26,8 +26,8 @@ begin
   for round in 1 .. 10 loop
     page := array(
       select j.id from @schema@.job j
-       where j.settled and j.id > last_id and @schema@.queue_lock(j.queue) <> all (shut)
-       order by j.id limit 200 for update skip locked);
+       where j.settled and j.id + 0 > last_id and @schema@.queue_lock(j.queue) <> all (shut)
+       order by j.id + 0 limit 200 for update skip locked); -- + 0: by the index of the settled
     exit when page = '{}';
     last_id := (select max(u.id) from unnest(page) u(id));
     retired := @schema@.retire(page);
@@ -89,11 +89,11 @@ declare
   tenants text[];
   keys    text[];
 begin
-  free := array(select j.id from unnest(ids) with ordinality u(id, n) join @schema@.job j on j.id = u.id
+  free := array(select u.id from unnest(ids) with ordinality u(id, n)
+                 cross join lateral (select l.stage, l.ordering_key from @schema@.job l where l.id = u.id offset 0) j
                  where j.stage = 'b' or j.ordering_key is null order by u.n);
   if free <> '{}' then
-    update @schema@.job j set stage = 'r', turn = @schema@.next_turn()
-      from unnest(free) u(id) where j.id = u.id;
+    perform @schema@.make_ready(free);
     perform @schema@.tell_ready(free);
   end if;
   select array_agg(l.queue), array_agg(l.tenant), array_agg(l.ordering_key) into queues, tenants, keys
@@ -105,7 +105,8 @@ begin
   select array_agg(l.queue), array_agg(l.tenant), array_agg(l.key) into queues, tenants, keys
     from unnest(queues, tenants, keys) l(queue, tenant, key) where @schema@.try_entry(l.queue, l.tenant, l.key);
   entered := array(
-    select u.id from unnest(ids) with ordinality u(id, n) join @schema@.job j on j.id = u.id
+    select u.id from unnest(ids) with ordinality u(id, n)
+     cross join lateral (select l.stage, l.queue, l.tenant, l.ordering_key from @schema@.job l where l.id = u.id offset 0) j
      where j.stage = 's' and j.ordering_key is not null
        and exists (select 1 from unnest(queues, tenants, keys) l(queue, tenant, key)
                     where l.queue = j.queue and l.tenant = j.tenant and l.key = j.ordering_key)
@@ -115,4 +116,21 @@ begin
     perform @schema@.place_locked(entered);
   end if;
   return cardinality(free) + cardinality(entered);
+end $lockstep$;
+
+-- make_ready puts jobs at the end of the ready line, in the order of the array.
+-- Its settings leave an UPDATE … FROM one plan only, the look-up of each id.
+create function @schema@.make_ready(ids bigint[]) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_indexscan = off
+set enable_indexonlyscan = off
+set enable_bitmapscan = on
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $lockstep$
+begin
+  update @schema@.job j set stage = 'r', turn = u.turn
+    from unnest(ids, array(select @schema@.next_turn() from generate_series(1, cardinality(ids)))) u(id, turn) where j.id = u.id;
 end $lockstep$;

@@ -74,9 +74,10 @@ begin
   strays := array(
     select j.id from @schema@.job j
      where j.stage = 'e' and j.enqueued_xid <> pg_current_xact_id()
-     order by j.id limit 200 for update skip locked);
+     order by j.id + 0 limit 200 for update skip locked); -- + 0: by the index of the entering
   strays := array(
-    select u.id from unnest(strays) with ordinality u(id, n) join @schema@.job j on j.id = u.id
+    select u.id from unnest(strays) with ordinality u(id, n)
+     cross join lateral (select l.queue, l.tenant, l.ordering_key from @schema@.job l where l.id = u.id offset 0) j
      where @schema@.try_entry(j.queue, j.tenant, j.ordering_key) order by u.n);
   if strays <> '{}' then
     perform @schema@.promote_headless(array_agg(l.queue), array_agg(l.tenant), array_agg(l.ordering_key))

@@ -2,7 +2,7 @@
 
 -- How long finished jobs and attempts are kept.
 create function @schema@.retention() returns interval
-language sql immutable parallel safe
+language sql stable parallel safe
 return '7 days'::interval;
 
 -- set_limits changes what is allowed and kept; null leaves a limit as it is.
@@ -27,7 +27,7 @@ begin
                           ('entry_timeout', 'interval', entry_timeout::text), ('retention', 'interval', retention::text)) v(name, type, value)
      where v.value is not null
   loop
-    execute format('create or replace function %I.%I() returns %s language sql immutable parallel safe return %L::%s',
+    execute format('create or replace function %I.%I() returns %s language sql stable parallel safe return %L::%s',
       @schema_literal@, change.name, change.type, change.value, change.type);
   end loop;
 end $lockstep$;

@@ -28,8 +28,9 @@ begin
     return 0;
   end if;
   perform @schema@.retire_spared(set_queue.name);
-  return (select count(*) from @schema@.dead_job d join @schema@.job j on j.id = d.id
-           where d.blocking and d.queue = set_queue.name and j.hold = 'x' and not j.settled);
+  return (select count(*) from @schema@.dead_job d
+           cross join lateral (select from @schema@.job j where j.id = d.id and j.hold = 'x' and not j.settled offset 0) h
+           where d.blocking and d.queue = set_queue.name);
 end $lockstep$;
 
 -- retire_spared lets up to 200 lanes go on that a dead head blocks although
@@ -43,11 +44,11 @@ as $lockstep$
 #variable_conflict use_column
 begin
   perform @schema@.retire_blocked(array(
-    select j.id from @schema@.queue q
+    select h.id from @schema@.queue q
       join @schema@.dead_job d on d.queue = q.name and d.blocking
-      join @schema@.job j on j.id = d.id and j.hold = 'x' and not j.settled
+     cross join lateral (select j.id from @schema@.job j where j.id = d.id and j.hold = 'x' and not j.settled for update skip locked) h
      where q.on_dead = 'skip' and (retire_spared.queue is null or q.name = retire_spared.queue)
-     limit 200 for update of j skip locked));
+     limit 200));
 end $lockstep$;
 
 -- retire_blocked lets lanes go on behind their dead heads, whose rows the
