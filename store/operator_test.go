@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -55,8 +56,13 @@ func TestBusy(t *testing.T) {
 	if _, err := r.Cancel(t.Context(), id); !errors.Is(err, store.ErrBusy) {
 		t.Errorf("locked all the time: %v", err)
 	}
-	time.AfterFunc(50*time.Millisecond, release)
+	var releasing sync.WaitGroup
+	releasing.Go(func() {
+		<-time.After(50 * time.Millisecond) // while the cancel tries
+		release()
+	})
 	r.expectCancel(id, store.CancelDone)
+	releasing.Wait()
 }
 
 func TestReplayAndDiscard(t *testing.T) {

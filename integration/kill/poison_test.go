@@ -51,7 +51,8 @@ func TestC74PoisonJobs(t *testing.T) {
 	expect(t, s, 2, "dead letters", "count(*) from lockstep.dead_jobs where error = 'worker lost' and attempt = $1", attempts)
 	expect(t, s, 2, "jobs completed behind them", "count(*) from lockstep.jobs where state = 'completed'")
 	expect(t, s, 2*attempts, "lost attempts", "count(*) from lockstep.attempt where outcome = 'lost'")
-	expect(t, s, attempts, "most starts of a job", "max(n)::integer from (select count(*) n from journal where what = 'start' group by job) starts")
+	// A worker may be ended before its other handler has written down its start.
+	expect(t, s, true, "no job started more often", "bool_and(n <= $1) from (select count(*) n from journal where what = 'start' group by job) starts", attempts)
 }
 
 // supervise keeps n workers running until no job is left, and returns how many
