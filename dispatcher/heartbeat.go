@@ -2,7 +2,7 @@ package dispatcher
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -190,4 +190,4 @@ func (h *heart) timeout() time.Duration {
 	return min(max(h.shift.cfg.Lease/6, 250*time.Millisecond), 5*time.Second)
 }
 
-var errNoAnswer = errors.New("no answer from the database in time")
+var errNoAnswer = fmt.Errorf("no answer from the database in time: %w", context.DeadlineExceeded)
