@@ -37,7 +37,7 @@
 // Jobs are looked for when a signal comes, when a job falls due or a lease may
 // end, when the listener has connected, and when nothing was looked for in
 // Config.Poll. They are claimed only for slots that are free. A job that
-// finishes hands its slot to the next of its lane, if nobody else's turn it is.
+// finishes hands its slot to the next of its lane, if no other job is ready.
 //
 // While the database is away, handlers go on as long as their leases last.
 // Outcomes wait until they can be recorded, their leases are kept as far as

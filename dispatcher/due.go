@@ -12,7 +12,7 @@ import (
 )
 
 // dueLimit is how many jobs one pass lets run.
-const dueLimit = 500
+const dueLimit = 200
 
 // due lets jobs run that have fallen due, and lets lanes go on whose finish was
 // left half-way, by whomever.
@@ -140,7 +140,7 @@ func (d *due) conclude(m store.Moved, mark int64, told bool) {
 		d.emptyAt.Store(-1)
 		d.expect(time.Now())
 		s.advance()
-	case m.Refused > 0:
+	case m.Remaining > 0:
 		d.emptyAt.Store(-1)
 		d.notBefore = time.Now().Add(d.again.next())
 		d.expect(d.notBefore)

@@ -92,7 +92,7 @@ func ExampleClaimOf() {
 	d := newDispatcher()
 	dispatcher.Handle(d, "stock.set", func(ctx context.Context, job dispatcher.Job[Invoice]) error {
 		claim, _ := dispatcher.ClaimOf(ctx)
-		_, err := warehouse.Exec(ctx, "update stock set cents = $1, fence = $2 where item = $3 and fence < $2",
+		_, err := warehouse.Exec(ctx, "update stock set cents = $1, fence = $2 where item = $3 and fence <= $2",
 			job.Payload.Cents, claim.Fence, job.OrderingKey)
 		return err
 	})

@@ -42,8 +42,8 @@ type handler struct {
 }
 
 // Handle registers the handler of a kind, whose payloads are JSON of T; for
-// T json.RawMessage they come as they are. It panics if the kind is empty or
-// has a handler already. Handlers are registered before Run.
+// T json.RawMessage they come as they are. It panics if the kind is not 1
+// to 200 bytes long, or has a handler already. Handlers are registered before Run.
 func Handle[T any](d *Dispatcher, kind string, fn func(ctx context.Context, job Job[T]) error) {
 	d.register(kind, false, func(ctx context.Context, job store.Job) error {
 		typed, err := decode[T](ctx, job)

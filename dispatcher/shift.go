@@ -105,7 +105,7 @@ func (s *shift) begin(ctx context.Context) error {
 			return nil
 		}
 		if !unavailable(err) {
-			return fmt.Errorf("dispatcher: register: %w", err)
+			return registerError(s.cfg.Schema, err)
 		}
 		s.trouble(ctx, "register", err)
 		_ = sleep(ctx, retry.NextBackOff())
@@ -154,4 +154,12 @@ func (s *shift) ringAll(why Reason) {
 	for _, q := range s.queues {
 		q.bell.ring(why)
 	}
+}
+
+// registerError tells what to do about a schema that is not there.
+func registerError(schema string, err error) error {
+	if coded(err, codeNoSchema, codeNoFunction) {
+		return fmt.Errorf("dispatcher: register in schema %q, is it migrated? (lockstep migrate up): %w", schema, err)
+	}
+	return fmt.Errorf("dispatcher: register: %w", err)
 }

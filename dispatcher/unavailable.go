@@ -13,6 +13,8 @@ const (
 	codeSerialization = "40001"
 	codeDeadlock      = "40P01"
 	codeInvalidValue  = "22023" // invalid_parameter_value
+	codeNoSchema      = "3F000"
+	codeNoFunction    = "42883"
 	codeNoPrivilege   = "42501"
 )
 

@@ -27,7 +27,7 @@ type Config struct {
 
 	// OnSignal receives every signal but probes, also those that could not be
 	// understood (Class Unknown: look everywhere). It is called on the
-	// connection's goroutine and must not block: set a Wake and return.
+	// connection's goroutine and must not block: note it and return.
 	OnSignal func(Signal)
 
 	// OnCatchUp is called each time LISTEN stands on a new connection, also

@@ -23,7 +23,7 @@ type session struct {
 	lastHeard  time.Time
 	verifiedAt time.Time     // zero until a probe of ours came back
 	awaited    chan struct{} // closed by the answer; nil when no probe is out
-	fault      error         // why watch gave the connection up
+	fault      error         // why keepProbing gave the connection up
 }
 
 func newSession(l *Listener, conn *pgx.Conn) *session {
@@ -80,8 +80,9 @@ func (s *session) giveUp(fault error) {
 	_ = s.sock.SetDeadline(time.Unix(1, 0))
 }
 
-// end stops the watching, without waiting for a probe on its way. It returns how long the session was verified, 0 if
-// it never was, and the reason for its end: what watch found, or else err.
+// end stops the watching, without waiting for a probe on its way. It returns how
+// long the session was verified, 0 if it never was, and the reason for its end:
+// what keepProbing found, or else err.
 func (s *session) end(err error) (verified time.Duration, reason error) {
 	s.stop()
 	s.mu.Lock()

@@ -53,7 +53,8 @@ func (r *run) attempt(ctx context.Context, change func() error) error {
 		set local statement_timeout = 0;
 		set local lock_timeout = '`+lockTimeout+`'`)
 	if err == nil {
-		// One number for each schema, from what it is now: a lock needs no name.
+		// Its number comes from the schema's name alone, since there may be no
+		// schema yet whose functions could tell it.
 		_, err = r.conn.Exec(ctx, "select pg_advisory_xact_lock(hashtextextended('lockstep migration ' || $1, 0))",
 			pgx.QueryExecModeExec, r.config.Schema)
 	}

@@ -31,7 +31,7 @@ type Claimed struct {
 	// LookAgain is the shortest lease of any live dispatcher: a lease that this
 	// look did not see can end no sooner than LookAgain from now.
 	LookAgain time.Duration
-	// More says that a job was ready for this worker and was not taken, because
+	// More says, if fewer than Max were taken, that a job was ready all the same, because
 	// another transaction held its row for a moment or its suspect
 	// attempt was being looked into: look again in a few milliseconds.
 	More bool

@@ -19,7 +19,7 @@ var (
 	// ErrLaneLocked (LS004): the lane's entry lock could not be had within its
 	// timeout; the message names the lane and who holds it.
 	ErrLaneLocked = errors.New("lockstep: lane locked")
-	// ErrNotFound (LS005): no such job, queue or lane.
+	// ErrNotFound (LS005): no such job, or no such lane.
 	ErrNotFound = errors.New("lockstep: not found")
 	// ErrState (LS006): the job is not in a state that allows this.
 	ErrState = errors.New("lockstep: not possible in this state")

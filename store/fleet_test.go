@@ -48,7 +48,7 @@ func TestDue(t *testing.T) {
 	}
 	r.db.Exec(t, "update lockstep.job set run_at = clock_timestamp() where id = any ($1)", ids[:2])
 	moved, err := r.Due(t.Context(), 10)
-	if err != nil || moved.Due != 2 || moved.Retired != 0 || moved.Refused != 0 || !moved.DueAt.Equal(r.status(ids[2]).RunAt) || moved.LookedAt.IsZero() {
+	if err != nil || moved.Due != 2 || moved.Retired != 0 || moved.Remaining != 0 || !moved.DueAt.Equal(r.status(ids[2]).RunAt) || moved.LookedAt.IsZero() {
 		t.Errorf("%+v, %v", moved, err)
 	}
 	r.expectState(ids[0], store.StateReady)

@@ -13,7 +13,8 @@ type Swept struct {
 }
 
 // Sweep repairs lanes that lost their head (a row deleted by hand, a producer
-// under REPEATABLE READ) and places jobs that their triggers did not. It looks
+// under REPEATABLE READ), lets lanes go on that are blocked against their queue's
+// policy, and places jobs that their triggers did not. It looks
 // at up to limit lanes after cursor, of one queue or, for "", of all. One
 // sweep runs at a time; the others answer at once that nothing is to do.
 func (s *Store) Sweep(ctx context.Context, limit int, queue string, cursor []string) (Swept, error) {

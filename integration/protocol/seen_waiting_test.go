@@ -44,7 +44,7 @@ func TestSeen_NothingSetBasedWaitsForARow(t *testing.T) {
 			moved, err := s.store.Due(s.t.Context(), 200)
 			must("due", err)
 			want("jobs fallen due", moved.Due, 9)
-			want("jobs refused", moved.Refused, 1)
+			want("jobs left", moved.Remaining, 1)
 		},
 	})
 }

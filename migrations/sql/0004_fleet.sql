@@ -38,6 +38,12 @@ as $lockstep$
 declare
   shortest constant interval := @schema@.shortest_lease();
 begin
+  perform @schema@.check_claim(register.dispatcher, 1, register.lease);
+  if register.name is null or octet_length(register.name) > 200 then
+    perform @schema@.refuse('name', 'name must be at most 200 bytes long');
+  elsif register.queues is null or register.kinds is null then
+    perform @schema@.refuse('queues', 'queues and kinds must be arrays');
+  end if;
   insert into @schema@.dispatcher as d (id, name, queues, kinds, lease)
   values (register.dispatcher, register.name, register.queues, register.kinds, register.lease)
   on conflict (id) do update

@@ -5,7 +5,7 @@
 --   d <queue> <ms>     a job falls due then (milliseconds of the epoch)
 --   w <queue>          sweep this queue
 --   c <ids> | c *      cancels were asked for
---   p                  pauses changed
+--   p                  pauses changed (reserved)
 --
 -- What was said is noted in a transaction-local setting that names the
 -- transaction: a rolled-back savepoint takes the note back together with its

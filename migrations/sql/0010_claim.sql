@@ -7,8 +7,9 @@
 --
 -- jobs are [{id, fence, kind, …}]. due_at is when the next job of any queue
 -- falls due; lease_end the soonest lease end seen; look_again how long a lease
--- not seen lasts at least; more says that a job was ready and not taken; stuck
--- are sessions that hold a run lock for longer than a lease past its end.
+-- not seen lasts at least; more, if fewer than max were taken, that one was
+-- ready all the same; stuck are sessions that hold a run lock for longer than a
+-- lease past its end.
 create function @schema@.claim(worker uuid, queue text, kinds text[], max integer, lease interval,
   out jobs json, out looked_at timestamptz, out due_at timestamptz, out lease_end timestamptz,
   out look_again interval, out more boolean, out stuck json)
@@ -63,12 +64,12 @@ begin
 end $lockstep$;
 
 -- refuse raises LS002 for an argument.
-create function @schema@.refuse(field text, problem text, place text default '') returns void
+create function @schema@.refuse(field text, problem text, place text default null) returns void
 language plpgsql immutable
 set search_path = pg_catalog, pg_temp
 as $lockstep$
 begin
-  raise exception using errcode = 'LS002', message = problem, column = field, detail = place;
+  raise exception using errcode = 'LS002', message = problem, column = field, detail = coalesce(place, 'argument ' || field);
 end $lockstep$;
 
 -- grant_claims makes jobs, whose rows the caller has locked, the worker's: a

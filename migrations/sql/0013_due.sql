@@ -1,9 +1,11 @@
 -- due lets jobs that have fallen due run, and lanes go on whose head is
 -- settled. Any dispatcher may call it at any time. It only tries locks: what
--- another transaction is at is left for a moment (refused), and paged past, so
--- that one lane, or one queue, can't hold up the others.
+-- another transaction is at is left for a moment and paged past, so that one
+-- lane, or one queue, can't hold up the others. At most 200 jobs fall due a
+-- call; remaining counts, up to 200 each, what is still due or settled: it is
+-- beyond that, or was refused.
 create function @schema@.due(max integer default 200,
-  out due integer, out retired integer, out refused integer, out due_at timestamptz, out looked_at timestamptz)
+  out due integer, out retired integer, out remaining integer, out due_at timestamptz, out looked_at timestamptz)
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -49,7 +51,7 @@ begin
     exit when moved > 0;
     shut := shut || @schema@.refused_locks(page);
   end loop;
-  refused := (select count(*) from (select 1 from @schema@.job j where j.stage in ('s', 'b') and j.hold = '-' and j.run_at <= due.looked_at limit 200) x)
+  remaining := (select count(*) from (select 1 from @schema@.job j where j.stage in ('s', 'b') and j.hold = '-' and j.run_at <= due.looked_at limit 200) x)
            + (select count(*) from (select 1 from @schema@.job j where j.settled limit 200) x);
   due_at := (select j.run_at from @schema@.job j where j.stage in ('s', 'b') and j.hold = '-' and j.run_at > due.looked_at
               order by j.run_at, j.id limit 1);

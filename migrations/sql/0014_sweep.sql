@@ -1,7 +1,7 @@
 -- sweep repairs what nobody is responsible for: lanes that wait without a
 -- head (a head deleted by hand, a producer under REPEATABLE READ), jobs that no
--- trigger placed, and lanes that a head blocked by a policy that had just been
--- changed. It looks at up to max lanes after the one named by
+-- trigger placed, and lanes that a dead head blocks although their queue's
+-- policy is to skip it: it died while the policy changed. It looks at up to max lanes after the one named by
 -- `after` (queue, tenant, ordering key; null: from the beginning), of one
 -- queue or of all. more says that the pass goes on behind cursor. One at a
 -- time: another one answers at once that there is nothing to do.

@@ -15,8 +15,10 @@ as $lockstep$
 declare
   change record;
 begin
-  if payload_bytes not between 2 and 200000000 or text_bytes not between 2 and 200000000 then
-    perform @schema@.refuse('payload_bytes', 'payload_bytes and text_bytes must be between 2 and 200000000');
+  if payload_bytes not between 2 and 200000000 then
+    perform @schema@.refuse('payload_bytes', format('payload_bytes is %s; it must be between 2 and 200000000', payload_bytes));
+  elsif text_bytes not between 2 and 200000000 then
+    perform @schema@.refuse('text_bytes', format('text_bytes is %s; it must be between 2 and 200000000', text_bytes));
   elsif entry_timeout not between '100 ms' and '1 hour' then
     perform @schema@.refuse('entry_timeout', format('entry_timeout is %s; it must be between 100 ms and 1 hour', entry_timeout));
   elsif retention not between '0' and '36600 days' then

@@ -18,6 +18,12 @@ begin
     perform @schema@.refuse('name', 'name must be 1 to 200 bytes long');
   elsif set_queue.on_dead not in ('skip', 'block') then
     perform @schema@.refuse('on_dead', format('on_dead is %L; it must be skip or block', set_queue.on_dead));
+  elsif set_queue.backoff_base not between '0' and '366 days' then
+    perform @schema@.refuse('backoff_base', format('backoff_base is %s; it must be between 0 and 366 days', set_queue.backoff_base));
+  elsif set_queue.backoff_factor not between 1 and 1000 then
+    perform @schema@.refuse('backoff_factor', format('backoff_factor is %s; it must be between 1 and 1000', set_queue.backoff_factor));
+  elsif set_queue.backoff_cap not between '0' and '366 days' then
+    perform @schema@.refuse('backoff_cap', format('backoff_cap is %s; it must be between 0 and 366 days', set_queue.backoff_cap));
   end if;
   insert into @schema@.queue as q (name) values (set_queue.name) on conflict (name) do nothing;
   update @schema@.queue q
@@ -116,7 +122,9 @@ as $lockstep$
 declare
   head constant @schema@.job := @schema@.lane_head(queue, tenant, ordering_key);
 begin
-  if head.worker <> @schema@.nobody() or head.settled then
+  if head.settled then
+    raise exception using errcode = 'LS006', message = format('job %s is on its way out of its lane', head.id), hint = 'try again';
+  elsif head.worker <> @schema@.nobody() then
     raise exception using errcode = 'LS006', message = format('job %s is running', head.id), hint = 'cancel it';
   elsif head.hold <> 'x' then
     perform @schema@.block(array[head.id], array['skipped by an operator']);
@@ -198,10 +206,9 @@ begin
   if not found then
     return @schema@.not_dead(discard.id);
   end if;
-  if exists (select 1 from @schema@.job j where j.id = discard.id) and not @schema@.retire_blocked(array(
-       select j.id from @schema@.job j where j.id = discard.id and not j.settled for update skip locked)) then
-    return 'busy';
-  elsif exists (select 1 from @schema@.job j where j.id = discard.id) then
+  perform @schema@.retire_blocked(array(
+    select j.id from @schema@.job j where j.id = discard.id and not j.settled for update skip locked));
+  if exists (select 1 from @schema@.job j where j.id = discard.id) then
     return 'busy';
   end if;
   delete from @schema@.dead_job d where d.id = discard.id;

@@ -25,7 +25,7 @@ set search_path = pg_catalog, pg_temp
 as $lockstep$
 begin
   raise exception using errcode = 'LS003', message = format('the claim of job %s with fence %s is lost', id, fence),
-    hint = 'its lease ended and it may run elsewhere: roll back and stop';
+    hint = 'its lease ended, or its outcome is recorded: roll back and stop';
 end $lockstep$;
 
 -- hold_lane takes the run lock of the job's lane for the transaction; false if
