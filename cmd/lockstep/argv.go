@@ -13,6 +13,8 @@ import (
 const (
 	urlFlag     = "--database-url"
 	urlVariable = "LOCKSTEP_DATABASE_URL"
+	// urlOrigin says what the user gave, if it was not urlVariable itself.
+	urlOrigin = "LOCKSTEP_DATABASE_URL_ORIGIN"
 )
 
 // hidePassword replaces the process by itself, with a database URL that holds a
@@ -33,9 +35,9 @@ func hidePassword(args, environ []string) error {
 		return fmt.Errorf("hiding the password of %s: %w", urlFlag, err)
 	}
 	environ = slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
-		return strings.HasPrefix(entry, urlVariable+"=")
+		return strings.HasPrefix(entry, urlVariable+"=") || strings.HasPrefix(entry, urlOrigin+"=")
 	})
-	err = syscall.Exec(self, args, append(environ, urlVariable+"="+url))
+	err = syscall.Exec(self, args, append(environ, urlVariable+"="+url, urlOrigin+"="+urlFlag))
 	return fmt.Errorf("hiding the password of %s: %w", urlFlag, err)
 }
 

@@ -141,6 +141,16 @@ func TestBinaryKeepsThePasswordFromTheProcessList(t *testing.T) {
 	}
 }
 
+func TestBinaryNamesTheFlagWhoseURLHeldAPassword(t *testing.T) {
+	t.Parallel()
+	url := "postgres://u:" + secret + "@%2Fnowhere/db"
+	r := finish(t, command(t, nil, "migrate", "status", "--database-url", url)).want(t, exitUnreachable, "--database-url: ")
+	if strings.Contains(r.stderr, urlVariable) {
+		t.Errorf("a variable is named that nobody set: %s", r.stderr)
+	}
+	finish(t, command(t, []string{urlVariable + "=" + url}, "migrate", "status")).want(t, exitUnreachable, urlVariable+": ")
+}
+
 func TestBinaryDemoIsRemovedOnInterrupt(t *testing.T) {
 	t.Parallel()
 	cmd := command(t, nil, "demo", "--length", "1m")

@@ -53,7 +53,7 @@ func (f serverFlags) source(env func(string) string) (text, name string, err err
 		}
 		return text, "--database-url-file " + f.File, nil
 	case env(urlVariable) != "":
-		return env(urlVariable), urlVariable, nil
+		return env(urlVariable), cmp.Or(env(urlOrigin), urlVariable), nil
 	default:
 		return "", "the PG* variables", nil
 	}

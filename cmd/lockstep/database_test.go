@@ -110,6 +110,9 @@ func TestUnreachableDatabaseHasItsOwnExitCode(t *testing.T) {
 		if strings.Contains(r.stderr, secret) {
 			t.Errorf("%v: the password is shown: %s", args, r.stderr)
 		}
+		if n := strings.Count(r.stderr, "connection refused"); n != 1 {
+			t.Errorf("%v: the refusal is told %d times, want once: %s", args, n, r.stderr)
+		}
 	}
 }
 

@@ -16,16 +16,16 @@ import (
 type enqueueCommand struct {
 	databaseFlags
 
-	Kind        string            `group:"One job" placeholder:"KIND" help:"Which handler runs the job."`
-	Payload     string            `group:"One job" placeholder:"JSON" help:"Payload, as JSON; every digit is kept. Default: {}."`
-	Queue       string            `group:"One job" placeholder:"NAME" help:"Queue. Default: default."`
-	Tenant      string            `group:"One job" placeholder:"NAME" help:"Tenant. Default: none."`
-	OrderingKey string            `group:"One job" placeholder:"KEY" help:"Jobs of one key run one at a time, in order. Default: none."`
-	Priority    int32             `group:"One job" placeholder:"N" help:"-9 to 9, higher first. Default: 0."`
-	RunAt       string            `group:"One job" placeholder:"TIME" help:"When it falls due, as in 2030-01-31T12:00:00Z (RFC 3339). Default: now."`
-	Delay       time.Duration     `group:"One job" placeholder:"DURATION" help:"Due so long from now, as in 90s or 1h30m. Default: now."`
-	MaxAttempts int32             `group:"One job" placeholder:"N" help:"How often the job may start, 1 to 32767. Default: 12."`
-	DedupeKey   string            `group:"One job" placeholder:"KEY" help:"At most one unfinished job of this key. Default: none."`
+	Kind        *string           `group:"One job" placeholder:"KIND" help:"Which handler runs the job."`
+	Payload     *string           `group:"One job" placeholder:"JSON" help:"Payload, as JSON; every digit is kept. Default: {}."`
+	Queue       *string           `group:"One job" placeholder:"NAME" help:"Queue. Default: default."`
+	Tenant      *string           `group:"One job" placeholder:"NAME" help:"Tenant. Default: none."`
+	OrderingKey *string           `group:"One job" placeholder:"KEY" help:"Jobs of one key run one at a time, in order. Default: none."`
+	Priority    *int32            `group:"One job" placeholder:"N" help:"-9 to 9, higher first. Default: 0."`
+	RunAt       *string           `group:"One job" placeholder:"TIME" help:"When it falls due, as in 2030-01-31T12:00:00Z (RFC 3339). Default: now."`
+	Delay       *time.Duration    `group:"One job" placeholder:"DURATION" help:"Due so long from now, as in 90s or 1h30m. Default: now."`
+	MaxAttempts *int32            `group:"One job" placeholder:"N" help:"How often the job may start, 1 to 32767. Default: 12."`
+	DedupeKey   *string           `group:"One job" placeholder:"KEY" help:"At most one unfinished job of this key. Default: none."`
 	Header      map[string]string `group:"One job" mapsep:"none" placeholder:"NAME=VALUE" help:"Header beside the payload; may be repeated."`
 
 	JobFile string `name:"file" group:"Many jobs" placeholder:"FILE" help:"Enqueue a job for each line of FILE (- is standard input), a JSON object with the fields kind, payload, queue, tenant, ordering_key, priority, run_at, delay, max_attempts, dedupe_key, headers. All lines are enqueued in one transaction, or none."`
@@ -35,40 +35,47 @@ type enqueueCommand struct {
 // Run enqueues and prints the ids, one a line, in the order of the jobs.
 func (c *enqueueCommand) Run(a *app) error {
 	if c.JobFile != "" {
-		if flag := c.jobFlag(); flag != "" {
-			return usage("%s describes one job and can't be combined with --file", flag)
+		for _, flag := range c.jobFlags() {
+			if flag.given {
+				return usage("%s describes one job and can't be combined with --file", flagOf(flag.field))
+			}
 		}
 		return c.many(a)
 	}
-	if c.InParts {
+	switch {
+	case c.InParts:
 		return usage("--in-parts needs --file")
+	case c.Kind == nil:
+		return usage("enqueue needs --kind, or --file; see lockstep enqueue --help")
 	}
 	return c.one(a)
 }
 
-// jobFlag names a flag that describes one job and was given, or "".
-func (c *enqueueCommand) jobFlag() string {
-	for _, f := range []struct {
-		flag  string
-		given bool
-	}{
-		{"--kind", c.Kind != ""},
-		{"--payload", c.Payload != ""},
-		{"--queue", c.Queue != ""},
-		{"--tenant", c.Tenant != ""},
-		{"--ordering-key", c.OrderingKey != ""},
-		{"--priority", c.Priority != 0},
-		{"--run-at", c.RunAt != ""},
-		{"--delay", c.Delay != 0},
-		{"--max-attempts", c.MaxAttempts != 0},
-		{"--dedupe-key", c.DedupeKey != ""},
-		{"--header", len(c.Header) > 0},
-	} {
-		if f.given {
-			return f.flag
-		}
+// jobFlag is a flag that describes one job.
+type jobFlag struct {
+	field string // as SQL names it
+	given bool
+	empty bool // given as ""
+}
+
+func textFlag(field string, value *string) jobFlag {
+	return jobFlag{field, value != nil, value != nil && *value == ""}
+}
+
+func (c *enqueueCommand) jobFlags() []jobFlag {
+	return []jobFlag{
+		textFlag("kind", c.Kind),
+		textFlag("payload", c.Payload),
+		textFlag("queue", c.Queue),
+		textFlag("tenant", c.Tenant),
+		textFlag("ordering_key", c.OrderingKey),
+		textFlag("dedupe_key", c.DedupeKey),
+		{field: "priority", given: c.Priority != nil},
+		{field: "run_at", given: c.RunAt != nil},
+		{field: "delay", given: c.Delay != nil},
+		{field: "max_attempts", given: c.MaxAttempts != nil},
+		{field: "headers", given: c.Header != nil},
 	}
-	return ""
 }
 
 func (c *enqueueCommand) one(a *app) error {
@@ -88,22 +95,39 @@ func (c *enqueueCommand) one(a *app) error {
 	return printIDs(a.stdout, []store.Enqueued{enqueued})
 }
 
+// job is the job that the flags describe. An empty value is refused, as in a file.
 func (c *enqueueCommand) job() (store.NewJob, error) {
 	job := store.NewJob{
-		Kind: c.Kind, Queue: c.Queue, Tenant: c.Tenant, OrderingKey: c.OrderingKey, Priority: int(c.Priority),
-		Delay: c.Delay, MaxAttempts: int(c.MaxAttempts), DedupeKey: c.DedupeKey, Headers: c.Header,
+		Kind: orZero(c.Kind), Queue: orZero(c.Queue), Tenant: orZero(c.Tenant), OrderingKey: orZero(c.OrderingKey),
+		Priority: int(orZero(c.Priority)), Delay: orZero(c.Delay), MaxAttempts: int(orZero(c.MaxAttempts)),
+		DedupeKey: orZero(c.DedupeKey), Headers: c.Header,
 	}
-	if c.Payload != "" {
-		job.Payload = json.RawMessage(c.Payload)
-	}
-	if c.RunAt != "" {
-		at, err := time.Parse(time.RFC3339, c.RunAt)
+	if c.RunAt != nil {
+		at, err := time.Parse(time.RFC3339, *c.RunAt)
 		if err != nil {
-			return job, &refusedError{"--run-at", fmt.Errorf("run_at is %q; it must be %s", c.RunAt, timeForm)}
+			return job, usage("--run-at: %q is not %s", *c.RunAt, timeForm)
 		}
 		job.RunAt = at
 	}
+	for _, flag := range c.jobFlags() {
+		if flag.empty {
+			return job, refusedFlag(flag.field, errEmpty)
+		}
+	}
+	if c.MaxAttempts != nil && *c.MaxAttempts == 0 {
+		return job, refusedFlag("max_attempts", errNoAttempt)
+	}
+	if c.Payload != nil {
+		job.Payload = json.RawMessage(*c.Payload)
+	}
 	return job, nil
+}
+
+func orZero[T any](value *T) (zero T) {
+	if value == nil {
+		return zero
+	}
+	return *value
 }
 
 // flagError names the flag whose value was refused.
@@ -112,11 +136,19 @@ func flagError(err error) error {
 	if !errors.As(err, &field) || field.Field == "" {
 		return err
 	}
-	flag := "--" + strings.ReplaceAll(field.Field, "_", "-")
-	if field.Field == "headers" {
-		flag = "--header"
+	return &refusedError{flagOf(field.Field), err}
+}
+
+func refusedFlag(field string, err error) error {
+	return &refusedError{flagOf(field), fmt.Errorf("%s %w", field, err)}
+}
+
+// flagOf is the flag that sets a field of SQL.
+func flagOf(field string) string {
+	if field == "headers" {
+		return "--header"
 	}
-	return &refusedError{flag, err}
+	return "--" + strings.ReplaceAll(field, "_", "-")
 }
 
 // notMigrated adds what to do to an error that comes from a missing schema.

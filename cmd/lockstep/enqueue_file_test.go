@@ -18,7 +18,7 @@ func TestEnqueueFileKeepsTheOrderAndEveryDigit(t *testing.T) {
 	path := write(t, "jobs.ndjson", "\uFEFF"+`{"kind": "a", "ordering_key": "k", "payload": {"n": 9223372036854775807, "e": 1.10}}`+"\r\n"+
 		"\n  \n"+
 		`{"kind": "b", "ordering_key": "k", "payload": null, "tenant": null, "headers": {"h": "\ud83d\ude00"}}`+"\n"+
-		`{"kind": "c", "ordering_key": "k", "delay": "", "queue": "default", "priority": 9}`)
+		`{"kind": "c", "ordering_key": "k", "delay": "0s", "queue": "default", "priority": 9}`)
 	r := on(db).run(t, "enqueue", "--file", path).want(t, exitOK, `"jobs":3`)
 
 	ids := strings.Fields(r.stdout)

@@ -51,7 +51,8 @@ func TestEnqueueTellsWhenADedupeKeyIsTaken(t *testing.T) {
 }
 
 // badJobs are what has to be refused: by the flags of one job, and as a line of
-// a file; field is the name in SQL.
+// a file; field is the name in SQL. Without flags it is only wrong in a file: as
+// flags it is wrong usage.
 var badJobs = map[string]struct {
 	field string
 	flags []string
@@ -73,13 +74,21 @@ var badJobs = map[string]struct {
 	"long dedupe key":       {"dedupe_key", []string{"--kind", "k", "--dedupe-key", long(1001)}, fmt.Sprintf(`{"kind": "k", "dedupe_key": %q}`, long(1001))},
 	"priority 10":           {"priority", []string{"--kind", "k", "--priority", "10"}, `{"kind": "k", "priority": 10}`},
 	"priority -10":          {"priority", []string{"--kind", "k", "--priority", "-10"}, `{"kind": "k", "priority": -10}`},
-	"run_at infinity":       {"run_at", []string{"--kind", "k", "--run-at", "infinity"}, `{"kind": "k", "run_at": "infinity"}`},
-	"run_at year 10000":     {"run_at", []string{"--kind", "k", "--run-at", "10000-01-01T00:00:00Z"}, `{"kind": "k", "run_at": "10000-01-01T00:00:00Z"}`},
+	"run_at infinity":       {"run_at", nil, `{"kind": "k", "run_at": "infinity"}`},
+	"run_at year 10000":     {"run_at", nil, `{"kind": "k", "run_at": "10000-01-01T00:00:00Z"}`},
 	"run_at year 10000 UTC": {"run_at", []string{"--kind", "k", "--run-at", "9999-12-31T23:00:00-05:00"}, `{"kind": "k", "run_at": "9999-12-31T23:00:00-05:00"}`},
 	"run_at and delay":      {"run_at", []string{"--kind", "k", "--run-at", "2999-01-01T00:00:00Z", "--delay", "1s"}, `{"kind": "k", "run_at": "2999-01-01T00:00:00Z", "delay": "1s"}`},
 	"negative delay":        {"delay", []string{"--kind", "k", "--delay", "-1s"}, `{"kind": "k", "delay": "-1s"}`},
 	"max_attempts 32768":    {"max_attempts", []string{"--kind", "k", "--max-attempts", "32768"}, `{"kind": "k", "max_attempts": 32768}`},
 	"max_attempts -1":       {"max_attempts", []string{"--kind", "k", "--max-attempts", "-1"}, `{"kind": "k", "max_attempts": -1}`},
+	"max_attempts 0":        {"max_attempts", []string{"--kind", "k", "--max-attempts", "0"}, `{"kind": "k", "max_attempts": 0}`},
+	"empty payload":         {"payload", []string{"--kind", "k", "--payload", ""}, `{"kind": "k", "payload": }`},
+	"empty queue":           {"queue", []string{"--kind", "k", "--queue", ""}, `{"kind": "k", "queue": ""}`},
+	"empty tenant":          {"tenant", []string{"--kind", "k", "--tenant", ""}, `{"kind": "k", "tenant": ""}`},
+	"empty ordering key":    {"ordering_key", []string{"--kind", "k", "--ordering-key="}, `{"kind": "k", "ordering_key": ""}`},
+	"empty dedupe key":      {"dedupe_key", []string{"--kind", "k", "--dedupe-key", ""}, `{"kind": "k", "dedupe_key": ""}`},
+	"empty run_at":          {"run_at", nil, `{"kind": "k", "run_at": ""}`},
+	"empty delay":           {"delay", nil, `{"kind": "k", "delay": ""}`},
 	"NUL in a header":       {"header", []string{"--kind", "k", "--header", "a=\x00"}, `{"kind": "k", "headers": {"a": "\u0000"}}`},
 	"headers over 64 KiB":   {"header", []string{"--kind", "k", "--header", "a=" + long(65<<10)}, fmt.Sprintf(`{"kind": "k", "headers": {"a": %q}}`, long(65<<10))},
 }
@@ -92,6 +101,9 @@ func TestBadJobIsRefusedByItsFlag(t *testing.T) {
 	t.Parallel()
 	db := testdb.New(t)
 	for name, test := range badJobs {
+		if test.flags == nil {
+			continue
+		}
 		r := on(db).run(t, append([]string{"enqueue"}, test.flags...)...)
 		flag := "--" + strings.ReplaceAll(test.field, "_", "-") + ": "
 		if r.code != exitRefused || !strings.Contains(r.stderr, flag) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -65,5 +66,28 @@ func exitCode(ctx context.Context, err error) int {
 
 // complain prints an error for a person, without passwords.
 func complain(stderr io.Writer, err error) {
-	fmt.Fprintln(stderr, "lockstep: "+redact(err.Error()))
+	fmt.Fprintln(stderr, "lockstep: "+redact(lastAttempt(err)))
+}
+
+// lastAttempt is err's text, in which of all attempts to connect only the last
+// is told: pgx tries each address with TLS and without, and lists them all.
+func lastAttempt(err error) string {
+	var (
+		connect  *pgconn.ConnectError
+		attempts interface{ Unwrap() []error }
+	)
+	if !errors.As(err, &connect) || !errors.As(connect.Unwrap(), &attempts) {
+		return err.Error()
+	}
+	all := attempts.Unwrap()
+	short := fmt.Sprintf("failed to connect as user=%s to database=%s: %v", connect.Config.User, connect.Config.Database, all[len(all)-1])
+	return strings.Replace(err.Error(), connect.Error(), short, 1)
+}
+
+// counted is n of a noun, as people say it.
+func counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }

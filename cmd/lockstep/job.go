@@ -16,6 +16,9 @@ import (
 // timeForm is what a due date has to look like.
 const timeForm = "a time before the year 10000 as in 2030-01-31T12:00:00Z (RFC 3339)"
 
+// durationForm is what a delay has to look like.
+const durationForm = `a duration as in "90s" or "1h30m"`
+
 // fields are the keys of a job in a file, by their names in SQL.
 var fields = map[string]func(*store.NewJob, json.RawMessage) error{
 	"kind":         func(j *store.NewJob, v json.RawMessage) error { return text(v, &j.Kind) },
@@ -26,10 +29,16 @@ var fields = map[string]func(*store.NewJob, json.RawMessage) error{
 	"priority":     func(j *store.NewJob, v json.RawMessage) error { return number(v, &j.Priority) },
 	"run_at":       runAt,
 	"delay":        delay,
-	"max_attempts": func(j *store.NewJob, v json.RawMessage) error { return number(v, &j.MaxAttempts) },
+	"max_attempts": maxAttempts,
 	"dedupe_key":   func(j *store.NewJob, v json.RawMessage) error { return text(v, &j.DedupeKey) },
 	"headers":      headers,
 }
+
+// What is refused though SQL has a meaning for it: see text and maxAttempts.
+var (
+	errEmpty     = errors.New("is empty; leave it out if there is none")
+	errNoAttempt = errors.New("is 0; it must be from 1 to 32767")
+)
 
 // parseJob reads one job. Unlike encoding/json it takes a key only in its exact
 // spelling and only once, and no text that it would have to mend.
@@ -91,13 +100,22 @@ func notJSON(err error) error {
 	return fmt.Errorf("not valid JSON: %w", err)
 }
 
+// text takes no empty string: whoever gives one has lost a value on the way, and
+// a job without its ordering key would run out of order. None is null, or no key.
 func text(value json.RawMessage, into *string) error {
 	if problem := mended(value); problem != "" {
 		return errors.New(problem)
 	}
-	if json.Unmarshal(value, into) != nil {
+	var s *string
+	switch {
+	case json.Unmarshal(value, &s) != nil:
 		return errors.New("must be a string")
+	case s == nil:
+		return nil
+	case *s == "":
+		return errEmpty
 	}
+	*into = *s
 	return nil
 }
 
@@ -111,29 +129,38 @@ func number(value json.RawMessage, into *int) error {
 	return nil
 }
 
-func runAt(job *store.NewJob, value json.RawMessage) error {
-	var s string
-	if err := text(value, &s); err != nil || s == "" {
-		return err
+// maxAttempts takes no 0, which would mean the default.
+func maxAttempts(job *store.NewJob, value json.RawMessage) error {
+	err := number(value, &job.MaxAttempts)
+	if err == nil && string(value) != "null" && job.MaxAttempts == 0 {
+		return errNoAttempt
 	}
-	at, err := time.Parse(time.RFC3339, s)
-	if err != nil {
-		return fmt.Errorf("is %q; it must be %s", s, timeForm)
-	}
-	job.RunAt = at
-	return nil
+	return err
 }
 
-func delay(job *store.NewJob, value json.RawMessage) error {
-	var s string
-	if err := text(value, &s); err != nil || s == "" {
+func runAt(job *store.NewJob, value json.RawMessage) (err error) {
+	return formed(value, timeForm, func(s string) error {
+		job.RunAt, err = time.Parse(time.RFC3339, s)
 		return err
+	})
+}
+
+func delay(job *store.NewJob, value json.RawMessage) (err error) {
+	return formed(value, durationForm, func(s string) error {
+		job.Delay, err = time.ParseDuration(s)
+		return err
+	})
+}
+
+// formed takes a string that parse accepts; an error shows the form it wants.
+func formed(value json.RawMessage, form string, parse func(string) error) error {
+	if string(value) == "null" {
+		return nil
 	}
-	d, err := time.ParseDuration(s)
-	if err != nil {
-		return fmt.Errorf(`is %q; it must be a duration as in "90s" or "1h30m"`, s)
+	var s string
+	if json.Unmarshal(value, &s) != nil || parse(s) != nil {
+		return fmt.Errorf("is %.40s; it must be %s", value, form)
 	}
-	job.Delay = d
 	return nil
 }
 

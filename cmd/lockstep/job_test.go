@@ -55,8 +55,12 @@ func TestParseJobRefuses(t *testing.T) {
 		`{"priority": 99999999999}`:           "priority is 99999999999",
 		`{"max_attempts": true}`:              "max_attempts is true",
 		`{"run_at": "tomorrow"}`:              `run_at is "tomorrow"; it must be a time before the year 10000`,
-		`{"run_at": 1893456000}`:              "run_at must be a string",
-		`{"delay": 90}`:                       "delay must be a string",
+		`{"run_at": 1893456000}`:              "run_at is 1893456000; it must be a time before the year 10000",
+		`{"run_at": ""}`:                      `run_at is ""; it must be a time`,
+		`{"delay": 90}`:                       `delay is 90; it must be a duration as in "90s"`,
+		`{"delay": ""}`:                       `delay is ""; it must be a duration`,
+		`{"ordering_key": ""}`:                "ordering_key is empty",
+		`{"max_attempts": 0}`:                 "max_attempts is 0; it must be from 1 to 32767",
 		`{"delay": "an hour"}`:                `delay is "an hour"; it must be a duration`,
 		`{"headers": {"a": 1}}`:               "headers must be an object of strings",
 		`{"headers": {"a": "\ud800"}}`:        "headers holds a lone surrogate",
@@ -64,6 +68,19 @@ func TestParseJobRefuses(t *testing.T) {
 	} {
 		if _, err := parseJob([]byte(line)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: err = %v, want one that says %q", line, err, says)
+		}
+	}
+}
+
+func TestParseJobTakesNullForNone(t *testing.T) {
+	t.Parallel()
+	for key := range fields {
+		if key == "payload" {
+			continue // null is a value of JSON like any
+		}
+		job, err := parseJob([]byte(`{"` + key + `": null}`))
+		if diff := cmp.Diff(store.NewJob{}, job); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", key, err, diff)
 		}
 	}
 }

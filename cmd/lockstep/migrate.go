@@ -44,7 +44,7 @@ func (c *migrateStatus) Run(a *app) error {
 			return err
 		}
 		if n := len(state.Problems); n > 0 {
-			return fmt.Errorf("schema %q: %d problems, listed above", state.Schema, n)
+			return fmt.Errorf("schema %q: %s, listed above", state.Schema, counted(n, "problem"))
 		}
 		return nil
 	})

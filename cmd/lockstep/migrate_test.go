@@ -13,7 +13,7 @@ func TestMigrateUpStatusDown(t *testing.T) {
 	c := on(db)
 	c.env["LOCKSTEP_SCHEMA"] = `my "Jobs"`
 
-	c.run(t, "migrate", "status").want(t, exitFailure, "1 problem")
+	c.run(t, "migrate", "status").want(t, exitFailure, "1 problem, listed")
 	if r := c.run(t, "migrate", "up").want(t, exitOK); strings.Contains(r.stdout, "(0 applied now)") {
 		t.Errorf("the first up applied nothing: %s", r.stdout)
 	}

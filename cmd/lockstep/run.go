@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -73,17 +74,23 @@ func (a *app) run(args []string) error {
 	return command.Run(a)
 }
 
-// checkText refuses what kong would silently mend.
+// places are the flags that say where to work. An empty one is no answer: what it
+// stands for got lost, and the default may be another database.
+var places = []string{urlFlag, urlFlag + "-file", "--schema", "--file", "--ids"}
+
+// checkText refuses what kong would silently mend, and places that are empty.
 func checkText(args []string) error {
 	for i, arg := range args {
-		if utf8.ValidString(arg) {
-			continue
+		name, value, joined := strings.Cut(arg, "=")
+		if !joined {
+			name, value = args[max(i-1, 0)], arg
 		}
-		name, _, joined := strings.Cut(arg, "=")
-		if !joined && i > 0 {
-			name = args[i-1]
+		switch {
+		case !utf8.ValidString(arg):
+			return usage("%q is not followed by valid UTF-8", name)
+		case value == "" && slices.Contains(places, name):
+			return usage("%s is empty", name)
 		}
-		return usage("%q is not followed by valid UTF-8", name)
 	}
 	return nil
 }

@@ -110,7 +110,7 @@ func (c *verifyCommand) tell(w io.Writer, report verify.Report) error {
 		return err
 	}
 	if n := report.Found(); n > 0 {
-		return fmt.Errorf("schema %q: %d findings, listed above", report.Schema, n)
+		return fmt.Errorf("schema %q: %s, listed above", report.Schema, counted(int(n), "finding"))
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func TestVerifyOfACleanQueue(t *testing.T) {
 func TestVerifyEndsInOneWithAFinding(t *testing.T) {
 	t.Parallel()
 	c, _ := headless(t)
-	r := c.run(t, "verify", "--patience", "0s").want(t, exitFailure, "1 findings")
+	r := c.run(t, "verify", "--patience", "0s").want(t, exitFailure, "1 finding, listed")
 	for _, says := range []string{
 		`finding    headless: queue "default", ordering key "it's \"a\"": 1 job waits in a lane without a head`,
 		"findings   1 headless\n",

@@ -34,14 +34,20 @@ func openDatabase(ctx context.Context, config Config) (*database, error) {
 			return nil, err
 		}
 	}
+	connected := false
 	err := db.withConn(ctx, func(conn *pgx.Conn) error {
+		connected = true
 		_, err := migrations.Up(ctx, conn, migrations.Config{Schema: db.schema, Logger: config.Logger})
 		return err
 	})
-	if err != nil {
+	switch {
+	case err == nil:
+		return db, nil
+	case db.server == nil && !connected:
+		return nil, err // there is nothing to drop
+	default:
 		return nil, errors.Join(err, db.close(ctx))
 	}
-	return db, nil
 }
 
 func randomName() string {
