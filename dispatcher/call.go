@@ -36,7 +36,7 @@ func (c *call) run() {
 	if c.attempt.handler.Timeout > 0 {
 		c.id.set()
 	}
-	err = c.attempt.handler.fn(c.ctx, c.attempt.job)
+	err = sound(c.attempt.handler.fn(c.ctx, c.attempt.job))
 	returned = true
 }
 

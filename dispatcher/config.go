@@ -68,7 +68,8 @@ type Config struct {
 	Middleware []Middleware
 
 	// OnEvent is told what happens, for metrics and tests. It is called from
-	// many goroutines and holds up the one it is called from. Nil: nobody.
+	// many goroutines, holds up the one it is called from, and must not panic.
+	// Nil: nobody.
 	OnEvent func(Event)
 
 	// Logger gets a line per change of a job's state, with the reason, never

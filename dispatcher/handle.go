@@ -58,7 +58,9 @@ func Handle[T any](d *Dispatcher, kind string, fn func(ctx context.Context, job 
 // completion commit together, or neither does. The dispatcher begins and ends
 // the transaction (READ COMMITTED), which holds the run lock of the job's lane
 // meanwhile. When it fails to serialize or deadlocks (40001, 40P01), it is
-// repeated at once, up to three times. An error rolls it back.
+// repeated at once, up to three times. An error rolls it back. What it sets
+// for the session (SET without LOCAL, session-level advisory locks) outlives it
+// on a connection that others use after it: use SET LOCAL.
 //
 // Panics as Handle does.
 func HandleTx[T any](d *Dispatcher, kind string, fn func(ctx context.Context, tx pgx.Tx, job Job[T]) error) {
@@ -80,6 +82,9 @@ func (d *Dispatcher) Configure(kind string, c HandlerConfig) {
 }
 
 func (d *Dispatcher) register(kind string, transactional bool, fn HandlerFunc) {
+	if d.running.Load() {
+		panic(fmt.Sprintf("dispatcher: the handler of kind %q comes after Run", kind))
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if kind == "" || len(kind) > 200 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -130,6 +131,22 @@ func judge(err, cause error) outcome {
 	default:
 		return outcome{Outcome: store.Failed, reason: "handler error", err: err}
 	}
+}
+
+// sound returns err, unless it panics when it is looked at, as a nil pointer of
+// a type of the handler's own may: it must not take the process along later.
+func sound(err error) (safe error) {
+	if err == nil {
+		return nil
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			safe = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	_ = err.Error()
+	_ = judge(err, nil)
+	return err
 }
 
 // causeOf is why ctx has ended; nil if it has not.

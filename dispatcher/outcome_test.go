@@ -21,6 +21,11 @@ type payload struct {
 
 var errFailed = errors.New("it failed")
 
+// unreadable is an error whose nil pointer can't be asked for its text.
+type unreadable struct{ text string }
+
+func (u *unreadable) Error() string { return u.text }
+
 func panicHere() { panic("at the disco") }
 
 // TestOutcomes has every way in which a handler can end, and what is then in
@@ -41,6 +46,7 @@ func TestOutcomes(t *testing.T) {
 		{"snoozed", func(dispatcher.Job[payload]) error { return dispatcher.Snooze(time.Hour) }, "live b-", 0, []string{"snoozed for 1h"}},
 		{"panic", func(dispatcher.Job[payload]) error { panicHere(); return nil }, "live b-", 1, []string{"panic: at the disco", "panicHere"}},
 		{"nil panic", func(dispatcher.Job[payload]) error { panic(nil) }, "live b-", 1, []string{"panic called with nil", "outcome_test.go"}}, //nolint:govet // what it does
+		{"error that panics", func(dispatcher.Job[payload]) error { var none *unreadable; return none }, "live b-", 1, []string{"nil pointer", "Error"}},
 		{"goexit", func(dispatcher.Job[payload]) error { runtime.Goexit(); return nil }, "live b-", 1, []string{"Goexit", "outcome_test.go"}},
 	}
 	for _, test := range tests {

@@ -161,6 +161,23 @@ func TestTxRepeats(t *testing.T) {
 	}
 }
 
+// TestTxEndedByTheHandler: a handler that commits by SQL has let go of the run
+// lock before the outcome was recorded. Its attempt fails, and says so.
+func TestTxEndedByTheHandler(t *testing.T) {
+	t.Parallel()
+	r := txRig(t)
+	d := r.dispatcher(dispatcher.Config{})
+	dispatcher.HandleTx(d, "tx", func(ctx context.Context, tx pgx.Tx, job dispatcher.Job[payload]) error {
+		_, err := tx.Exec(ctx, "commit")
+		return err
+	})
+	id := r.enqueue(store.NewJob{Kind: "tx", OrderingKey: "a", MaxAttempts: 1})[0]
+	r.runUntilIdle(d)
+	if state, _, note := r.fate(id); state != "dead" || !strings.Contains(note, "ended its transaction") {
+		t.Errorf("%s (%s), want it dead and told why", state, note)
+	}
+}
+
 // TestTxHungHandler: the transaction of a handler that ignores its timeout is
 // ended under it, and its lane goes on.
 func TestTxHungHandler(t *testing.T) {

@@ -51,6 +51,10 @@ func softened(o outcome) outcome {
 // complete records the outcome in the transaction, as its last statement, and
 // commits.
 func (r *txRun) complete(ctx context.Context, o outcome) verdict {
+	if r.conn.PgConn().TxStatus() == 'I' {
+		r.giveBack(errTxEnded)
+		return verdict{outcome: judge(errTxEnded, causeOf(ctx))}
+	}
 	r.shift.leases.ending(r.attempt)
 	state, err := r.settle(o)
 	if err != nil {

@@ -142,3 +142,55 @@ func expectTriggerProblem(t *testing.T, db *testdb.DB, want bool) {
 		t.Errorf("a trigger is reported: %v, want %v; problems: %v", got, want, state.Problems)
 	}
 }
+
+// TestCancelInAnOpenTransaction: a cancel of a lane's only job holds up neither
+// the lane's producers nor, in any number, the server's lock table, however
+// long its transaction stays open.
+func TestCancelInAnOpenTransaction(t *testing.T) {
+	t.Parallel()
+	db := testdb.New(t)
+	c := newClient(t, db)
+	c.do("select lockstep.enqueue('k', ordering_key => 'a' || i) from generate_series(1, 300) i")
+	c.do("begin; select lockstep.cancel(id) from lockstep.job")
+	if n := testdb.Value[int](t, db, "select count(*) from pg_locks where locktype = 'advisory'"); n != 0 {
+		t.Errorf("the transaction holds %d advisory locks", n)
+	}
+	db.Exec(t, "select lockstep.enqueue('k', ordering_key => 'a1')")
+	c.do("commit")
+	db.Exec(t, "select lockstep.due(); select lockstep.due()")
+	expectLanes(t, db, "a1:r")
+}
+
+// TestDueWaitsForNoDeadLetter: a dead letter in somebody's open transaction
+// holds up its own lane at most.
+func TestDueWaitsForNoDeadLetter(t *testing.T) {
+	t.Parallel()
+	db := testdb.New(t)
+	c, holder := newClient(t, db), newClient(t, db)
+	const worker = "'11111111-1111-1111-1111-111111111111'"
+	c.do("select lockstep.set_queue('default', on_dead => 'block'); select lockstep.enqueue('k', ordering_key => 'a')")
+	c.do("select lockstep.claim(" + worker + ", 'default', '{k}', 1, '1 min')")
+	c.do("select lockstep.fail(" + worker + ", id, fence, 'no', true) from lockstep.job")
+	holder.do("begin; select pg_advisory_xact_lock(lockstep.entry_lock('default', '', 'a'))")
+	c.do("select lockstep.unblock_lane('default', '', 'a')") // can only settle the head
+	holder.do("rollback; begin; select from lockstep.dead_job for update")
+	c.do("select lockstep.enqueue('k', delay => '1 ms'), pg_sleep(0.01)")
+	c.do("set lock_timeout = '1 s'; select lockstep.due(), lockstep.sweep()")
+	holder.do("rollback")
+	c.do("select lockstep.due()")
+	if left := testdb.Value[string](t, db, "select string_agg(state, ' ') from lockstep.jobs where ordering_key = 'a' or state = 'ready'"); left != "ready dead" {
+		t.Errorf("got %q, want the lane's letter and the job that fell due", left)
+	}
+}
+
+// TestAJobKeepsItsLane: taking the key from a job that waits in a lane would
+// hide it from everyone.
+func TestAJobKeepsItsLane(t *testing.T) {
+	t.Parallel()
+	db := testdb.New(t)
+	c := newClient(t, db)
+	c.do("select lockstep.enqueue('k', ordering_key => 'a') from generate_series(1, 2)")
+	if refused := refusal(t, c.try("update lockstep.job set ordering_key = null where stage = 'w'")); refused == nil || refused.ConstraintName != "job_lane_keyed" {
+		t.Errorf("ended with %v, want job_lane_keyed", refused)
+	}
+}

@@ -68,6 +68,7 @@ create table @schema@.job (
   constraint job_max_attempts_range check (max_attempts between 1 and 32767),
   constraint job_run_at_range check (run_at > '-infinity' and (run_at < '10000-01-01 00:00:00+00' or hold = 'x')),
   constraint job_stage_known check (stage in ('e', 's', 'w', 'r', 'b')),
+  constraint job_lane_keyed check (stage not in ('e', 'w') or ordering_key is not null),
   constraint job_hold_known check (hold in ('-', 'x', 'p') and (hold = '-' or stage = 'b'))
 ) with (
   fillfactor = 50,

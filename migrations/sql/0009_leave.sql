@@ -12,8 +12,10 @@
 -- job would leave its lane without a head, and a later job could overtake. It
 -- is neither waited for nor skipped over. An empty lane is retired under its
 -- entry lock, after a second look in a new statement: the lock may have been
--- released by a producer whose job the first look could not see yet.
-create function @schema@.follow(heads bigint[], out clear bigint[], out successors bigint[])
+-- released by a producer whose job the first look could not see yet. Without
+-- may_retire, for a caller whose transaction may stay open, no lock is taken,
+-- and the heads of empty lanes are settled.
+create function @schema@.follow(heads bigint[], may_retire boolean, out clear bigint[], out successors bigint[])
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -47,7 +49,7 @@ begin
                    where u.next <> all (locked) and not exists (select 1 from @schema@.job j where j.id = u.next and j.stage::text = 'w' offset 0));
     locked := array(select u.id from unnest(undecided, nexts) u(id, next)
                      cross join lateral (select l.queue, l.tenant, l.ordering_key from @schema@.job l where l.id = u.id offset 0) j
-                     where u.next is null and u.id <> all (held) and @schema@.try_entry(j.queue, j.tenant, j.ordering_key));
+                     where may_retire and u.next is null and u.id <> all (held) and @schema@.try_entry(j.queue, j.tenant, j.ordering_key));
     held := held || locked;
     undecided := gone || locked;
     exit when undecided = '{}';
@@ -138,7 +140,8 @@ end $lockstep$;
 -- with outcomes 'completed', 'cancelled' or 'dead'. pending are those only
 -- settled. successors, beside the heads they follow (null for none), are the
 -- new heads of their lanes; everyone is told of them unless the caller is to.
-create function @schema@.leave(ids bigint[], outcomes text[], results jsonb[], errors text[], quiet boolean default false,
+create function @schema@.leave(ids bigint[], outcomes text[], results jsonb[], errors text[],
+  quiet boolean default false, may_retire boolean default true,
   out pending bigint[], out heads bigint[], out successors bigint[])
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -161,7 +164,7 @@ begin
   successors := '{}';
   if keyed <> '{}' then
     select f.clear, f.successors, array(select k.id from unnest(keyed) k(id) where k.id <> all (f.clear))
-      into heads, successors, pending from @schema@.follow(keyed) f;
+      into heads, successors, pending from @schema@.follow(keyed, may_retire) f;
   end if;
   if pending <> '{}' then
     if not quiet then -- nobody may be there to report again: due() has to do it
@@ -203,6 +206,22 @@ begin
   return blocked;
 end $lockstep$;
 
+-- with_letter are those of the jobs, whose rows the caller has locked, that may
+-- leave as far as their dead letters go: the letter of a blocked head is locked
+-- here, and a head whose letter somebody else holds has to wait.
+create function @schema@.with_letter(ids bigint[]) returns bigint[]
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $lockstep$
+declare
+  locked constant bigint[] := array(select d.id from @schema@.dead_job d where d.id = any (ids) for update skip locked);
+begin
+  return array(select u.id from unnest(ids) u(id)
+                where u.id = any (locked) or not exists (select 1 from @schema@.dead_job d where d.id = u.id));
+end $lockstep$;
+
 -- retire lets the lanes of settled heads, whose rows the caller has locked,
 -- go on. Answers how many could.
 create function @schema@.retire(ids bigint[]) returns integer
@@ -212,14 +231,15 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 as $lockstep$
 declare
+  free    constant bigint[] := @schema@.with_letter(ids);
   pending bigint[];
 begin
-  if ids = '{}' then
+  if free = '{}' then
     return 0;
   end if;
   select l.pending into pending from (
     select array_agg(j.id) as ids, array_agg(j.outcome::text) as outcomes, array_agg(j.result) as results, array_agg(j.error) as errors
-      from @schema@.job j where j.id = any (ids)) s,
+      from @schema@.job j where j.id = any (free)) s,
     lateral @schema@.leave(s.ids, s.outcomes, s.results, s.errors) l;
-  return cardinality(ids) - cardinality(pending);
+  return cardinality(free) - cardinality(pending);
 end $lockstep$;

@@ -56,17 +56,6 @@ begin
   if skipped then
     return;
   end if;
-  for i in 0 .. 3 loop
-    partitions_made := partitions_made + @schema@.make_partition(today + i);
-  end loop;
-  for day in
-    select c.oid::regclass as name from pg_inherits i join pg_class c on c.oid = i.inhrelid
-     where i.inhparent = $name$@schema@.finished_job$name$::regclass and c.relname ~ '^finished_job_\d{8}$'
-       and to_date(right(c.relname, 8), 'YYYYMMDD') + 1 + @schema@.retention() < clock_timestamp()
-     order by c.relname limit 20
-  loop
-    partitions_dropped := partitions_dropped + @schema@.drop_partition(day.name);
-  end loop;
   with old as (
     select a.job_id, a.fence from @schema@.attempt a
      where a.ended_at < clock_timestamp() - @schema@.retention()
@@ -81,6 +70,18 @@ begin
   delete from @schema@.dispatcher d where d.seen_at < clock_timestamp() - '1 day'::interval;
   get diagnostics dispatchers_purged = row_count;
   more := greatest(attempts_purged, strays_purged) = 5000;
+  -- Last, since the table's locks are held from here to the commit.
+  for i in 0 .. 3 loop
+    partitions_made := partitions_made + @schema@.make_partition(today + i);
+  end loop;
+  for day in
+    select c.oid::regclass as name from pg_inherits i join pg_class c on c.oid = i.inhrelid
+     where i.inhparent = $name$@schema@.finished_job$name$::regclass and c.relname ~ '^finished_job_\d{8}$'
+       and to_date(right(c.relname, 8), 'YYYYMMDD') + 1 + @schema@.retention() < clock_timestamp()
+     order by c.relname limit 20
+  loop
+    partitions_dropped := partitions_dropped + @schema@.drop_partition(day.name);
+  end loop;
 end $lockstep$;
 
 -- make_partition prepares a day of the history; 1 if it did. Attaching takes a

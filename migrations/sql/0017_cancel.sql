@@ -27,7 +27,7 @@ begin
     perform @schema@.signal_cancel(cancel.id);
     return 'requested';
   end if;
-  perform @schema@.leave(array[cancel.id], array['cancelled'], array[null::jsonb], array[null::text]);
+  perform @schema@.leave(array[cancel.id], array['cancelled'], array[null::jsonb], array[null::text], may_retire => false);
   return 'cancelled';
 end $lockstep$;
 

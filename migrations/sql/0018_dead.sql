@@ -64,12 +64,13 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $lockstep$
 declare
-  n constant integer := cardinality(ids);
+  free constant bigint[] := @schema@.with_letter(ids);
+  n    constant integer := cardinality(free);
 begin
   if n = 0 then
-    return true;
+    return cardinality(ids) = 0;
   end if;
-  return (select l.pending = '{}' from @schema@.leave(ids, array_fill('dead'::text, array[n]),
+  return (select l.pending = '{}' and n = cardinality(ids) from @schema@.leave(free, array_fill('dead'::text, array[n]),
             array_fill(null::jsonb, array[n]), array_fill(null::text, array[n])) l);
 end $lockstep$;
 
