@@ -73,6 +73,9 @@ func (b badField) forms() (arguments, object, insert string) {
 // expectRefused wants LS002 with the field as its column.
 func (c *client) expectRefused(sql, field, says, detail string) {
 	c.t.Helper()
+	if detail == "" {
+		detail = "argument " + field
+	}
 	refused := refusal(c.t, c.try(sql))
 	if refused == nil || refused.Code != "LS002" || refused.ColumnName != field || !strings.Contains(refused.Message, says) || refused.Detail != detail {
 		c.t.Errorf("%s\ngot %+v\nwant LS002 for %s with %q and detail %q", sql, refused, field, says, detail)

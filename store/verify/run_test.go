@@ -60,12 +60,13 @@ func TestOnlyReads(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.enqueue("a")
-	before := testdb.Value[string](t, s.db, "select pg_current_snapshot()::text")
+	reader := "reader_" + s.db.Name
+	s.sql("create role " + reader)
+	s.sql("grant usage on schema lockstep to " + reader)
+	s.sql("grant select on all tables in schema lockstep to " + reader)
+	s.sql("set role " + reader) // may read, and nothing else
 	s.sql("set default_transaction_read_only = on")
 	clean(t, s.verify(verify.Config{IDs: ids(1)}))
-	if after := testdb.Value[string](t, s.db, "select pg_current_snapshot()::text"); after != before {
-		t.Errorf("transaction numbers went from %s to %s: something was written", before, after)
-	}
 }
 
 func TestSettingsOfTheUserDoNotMatter(t *testing.T) {
