@@ -15,14 +15,15 @@ import (
 const (
 	historyProducers = 8
 	// The stream is let out a slice at a time, so that there is work left to
-	// kill workers in: two slices a kill are enough.
-	historySlices = 2 * historyKills
+	// kill workers in: three slices a kill are enough.
+	historySlices = 3 * historyKills
 )
 
 // source lets producers enqueue a history bit by bit.
 type source struct {
 	producers errgroup.Group
 	gates     []chan struct{} // a producer each; a token lets out a slice
+	released  int             // slices
 	open      sync.Once
 }
 
@@ -39,12 +40,13 @@ func startProducers(t *testing.T, url string, events []event) *source {
 }
 
 // release lets each producer enqueue another slice.
-func (s *source) release() {
+func (s *source) release(t *testing.T) {
+	t.Helper()
+	if s.released++; s.released > historySlices {
+		t.Fatal("the history came to its end before the last kill")
+	}
 	for _, gate := range s.gates {
-		select {
-		case gate <- struct{}{}:
-		default: // it has been allowed everything
-		}
+		gate <- struct{}{} // there is room for all slices
 	}
 }
 

@@ -44,7 +44,7 @@ func replayHistory(t *testing.T, mode string) {
 	for kill := range historyKills {
 		victim := &victims[kill%len(victims)]
 		(*victim).Await(t, "ready")
-		killBetweenEffectAndFinish(t, *victim, source)
+		killBetweenEffectAndFinish(t, db, *victim, source)
 		*victim = workerproc.Start(t, "history", db.URL, mode)
 	}
 	source.finish(t)
@@ -56,12 +56,12 @@ func replayHistory(t *testing.T, mode string) {
 
 // killBetweenEffectAndFinish asks a worker to stop behind the next effect, lets
 // out work until it has, and kills it there.
-func killBetweenEffectAndFinish(t *testing.T, victim *workerproc.Process, source *source) {
+func killBetweenEffectAndFinish(t *testing.T, db *testdb.DB, victim *workerproc.Process, source *source) {
 	t.Helper()
 	held := victim.Printed("held")
 	victim.Signal(t, syscall.SIGUSR1)
+	source.release(t)
 	for {
-		source.release()
 		select {
 		case ok := <-held:
 			if !ok {
@@ -69,7 +69,10 @@ func killBetweenEffectAndFinish(t *testing.T, victim *workerproc.Process, source
 			}
 			victim.Kill(t)
 			return
-		case <-time.After(300 * time.Millisecond): // others took the work
+		case <-time.After(100 * time.Millisecond):
+			if testdb.Value[int](t, db, `select count(*) from lockstep.job`) == 0 {
+				source.release(t) // others took the work
+			}
 		}
 	}
 }
