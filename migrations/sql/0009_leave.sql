@@ -139,7 +139,8 @@ end $lockstep$;
 -- leave ends jobs whose rows the caller has locked, at most 200 lanes of them,
 -- with outcomes 'completed', 'cancelled' or 'dead'. pending are those only
 -- settled. successors, beside the heads they follow (null for none), are the
--- new heads of their lanes; everyone is told of them unless the caller is to.
+-- new heads of their lanes; everyone is told of them unless the caller is to
+-- (quiet). may_retire is follow's.
 create function @schema@.leave(ids bigint[], outcomes text[], results jsonb[], errors text[],
   quiet boolean default false, may_retire boolean default true,
   out pending bigint[], out heads bigint[], out successors bigint[])

@@ -54,12 +54,23 @@ language plpgsql immutable
 set search_path = pg_catalog, pg_temp
 as $lockstep$
 begin
-  if worker is null or worker = @schema@.nobody() then
-    perform @schema@.refuse('worker', 'worker must be a uuid that is unique per process start');
-  elsif max is null or max not between 1 and 1000 then
+  perform @schema@.check_worker(worker);
+  if max is null or max not between 1 and 1000 then
     perform @schema@.refuse('max', format('max is %s; it must be between 1 and 1000', max));
   elsif lease is null or lease not between '1 second' and '1 day' then
     perform @schema@.refuse('lease', format('lease is %s; it must be between 1 second and 1 day', lease));
+  end if;
+end $lockstep$;
+
+-- check_worker refuses the worker that nobody is: it stands in the row of every
+-- job that is not claimed, so its reports would count there.
+create function @schema@.check_worker(worker uuid) returns void
+language plpgsql immutable
+set search_path = pg_catalog, pg_temp
+as $lockstep$
+begin
+  if worker is null or worker = @schema@.nobody() then
+    perform @schema@.refuse('worker', 'worker must be a uuid that is unique per process start');
   end if;
 end $lockstep$;
 

@@ -49,6 +49,7 @@ declare
   claims  json[];
 begin
   perform @schema@.require_read_committed();
+  perform @schema@.check_worker(finish.worker);
   perform @schema@.check_finish(finish.ids, finish.fences, finish.outcomes, finish.results, finish.errors, finish.delays);
   select array_agg(m.id), array_agg(m.plan), array_agg(m.result), array_agg(m.error), array_agg(m.delay), array_agg(m.keyed), array_agg(m.settled)
     into mine, plans, notes, reasons, waits, keyed, known

@@ -6,7 +6,7 @@ return case
   when settled then outcome
   when stage = 's' then 'scheduled'
   when stage in ('e', 'w') then 'waiting'
-  when stage = 'r' then case when worker = '00000000-0000-0000-0000-000000000000'::uuid then 'ready' else 'running' end
+  when stage = 'r' then case when worker = @schema@.nobody() then 'ready' else 'running' end
   when hold = 'x' then 'dead'
   when attempt > 0 then 'retrying'
   else 'scheduled' end;
