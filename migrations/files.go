@@ -25,6 +25,11 @@ type Migration struct {
 	Name     string // what stands between the number and .sql
 	Checksum string // SHA-256 of the file, before a schema's name is filled in
 
+	// Replaceable is a file that holds functions, triggers and views only, all
+	// of them made with `create or replace`. An upgrade applies it again if its
+	// text has changed; a file of tables never changes.
+	Replaceable bool
+
 	sql string
 }
 
@@ -41,6 +46,9 @@ func Files() fs.FS {
 }
 
 var fileName = regexp.MustCompile(`^([0-9]{4})_([a-z0-9_]+)\.sql$`)
+
+// replaceable is the first line of a file that may be applied again.
+const replaceable = "-- replaceable\n"
 
 // load reads a set and checks that it is whole.
 func load(files fs.FS) ([]Migration, error) {
@@ -82,5 +90,8 @@ func read(files fs.FS, name string) (Migration, error) {
 		return Migration{}, fmt.Errorf("%w: %q is empty", ErrBrokenSet, name)
 	}
 	sum := sha256.Sum256(content)
-	return Migration{Version: version, Name: parts[2], Checksum: hex.EncodeToString(sum[:]), sql: string(content)}, nil
+	return Migration{
+		Version: version, Name: parts[2], Checksum: hex.EncodeToString(sum[:]),
+		Replaceable: strings.HasPrefix(string(content), replaceable), sql: string(content),
+	}, nil
 }

@@ -103,10 +103,26 @@ func (r *run) check(installed []Applied) error {
 			return fmt.Errorf("%w: %q was migrated as %q; give it that name again, or drop it and migrate anew",
 				ErrRenamed, r.config.Schema, applied.Schema)
 		}
-		if file := r.set[i]; applied.Version != file.Version || applied.Name != file.Name || applied.Checksum != file.Checksum {
+		if file := r.set[i]; applied.Version != file.Version || applied.Name != file.Name || !r.mayDiffer(file, installed) && applied.Checksum != file.Checksum {
 			return fmt.Errorf("%w: version %d of %q is %s here; before v0.1.0 files may change: drop the schema (migrate down) and migrate again",
 				ErrChanged, applied.Version, r.config.Schema, file)
 		}
 	}
 	return nil
+}
+
+// mayDiffer tells whether the text of an applied file may have changed: that of
+// a replaceable one, by an upgrade. So a version has one set of functions.
+func (r *run) mayDiffer(file Migration, installed []Applied) bool {
+	return file.Replaceable && len(installed) < len(r.set)
+}
+
+// difference is what brings a schema that passed check up to date.
+func (r *run) difference(installed []Applied) (pending []Migration) {
+	for i, file := range r.set {
+		if i >= len(installed) || installed[i].Checksum != file.Checksum {
+			pending = append(pending, file)
+		}
+	}
+	return pending
 }

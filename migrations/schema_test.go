@@ -24,9 +24,9 @@ func TestLegalSchemaNames(t *testing.T) {
 	set := files("0001_all.sql", `
 		create sequence @schema@.s;
 		create table @schema@.name (n bigint default nextval($name$@schema@.s$name$), name text default @schema_literal@);
-		create function @schema@.read() returns text language plpgsql set search_path = @schema@, pg_temp
+		create or replace function @schema@.read() returns text language plpgsql set search_path = @schema@, pg_temp
 		as $function$ begin return (select name from @schema@.name where name.name = @schema_literal@); end $function$;
-		create function @schema@.path() returns text language sql set search_path = @schema@
+		create or replace function @schema@.path() returns text language sql set search_path = @schema@
 		as $$ select current_schema() $$;
 		insert into @schema@.name default values;`)
 	db := testdb.NewEmpty(t)

@@ -27,7 +27,7 @@ type State struct {
 	Server   string      // the server's version, as it tells it
 	Version  int         // the last applied migration, 0 without a schema
 	Applied  []Applied   // in order
-	Pending  []Migration // in order
+	Pending  []Migration // in order; replaceable ones that changed among them
 	Triggers []Trigger   // those the schema needs; none while it has no version
 
 	// Problems are everything that keeps the schema from working as it should,
@@ -62,7 +62,7 @@ func (r *run) look(ctx context.Context, state *State) (err error) {
 	}
 	state.report(r.check(state.Applied))
 	if len(state.Applied) < len(r.set) {
-		state.Pending = r.set[len(state.Applied):]
+		state.Pending = r.difference(state.Applied)
 		state.report(fmt.Errorf("%w: %q is at version %d of %d", ErrPending, r.config.Schema, state.Version, len(r.set)))
 	}
 	if state.Version == 0 {

@@ -12,8 +12,9 @@ import (
 
 // Result is what Up did.
 type Result struct {
-	// Applied are the migrations that this call applied; none when the schema
-	// was current, or another process was faster.
+	// Applied are the migrations that this call applied, new ones and changed
+	// replaceable ones; none when the schema was current, or another process was
+	// faster.
 	Applied []Migration
 
 	// Version is the schema's version now.
@@ -81,7 +82,9 @@ func newRun(conn *pgx.Conn, config Config) (*run, error) {
 // quoted is the schema's name as an identifier.
 func (r *run) quoted() string { return pgx.Identifier{r.config.Schema}.Sanitize() }
 
-// pending lists what is to be applied, or says why that can't be done.
+// pending lists what is to be applied, or says why that can't be done: new
+// files, and replaceable ones that have changed, all in the order of a fresh
+// install.
 func (r *run) pending(ctx context.Context) ([]Migration, error) {
 	installed, err := r.installed(ctx)
 	if err != nil {
@@ -90,7 +93,7 @@ func (r *run) pending(ctx context.Context) ([]Migration, error) {
 	if err := r.check(installed); err != nil {
 		return nil, err
 	}
-	return r.set[len(installed):], nil
+	return r.difference(installed), nil
 }
 
 // applyPending runs under the migration lock, in its transaction.
@@ -141,7 +144,8 @@ func (r *run) apply(ctx context.Context, migration Migration) error {
 		return fmt.Errorf("%w: %s ends the transaction that it is applied in", ErrBrokenSet, migration)
 	}
 	_, err := r.conn.Exec(ctx,
-		"insert into "+r.quoted()+".migration (version, name, checksum, schema) values ($1, $2, $3, $4)",
+		"insert into "+r.quoted()+`.migration as m (version, name, checksum, schema) values ($1, $2, $3, $4)
+		 on conflict (version) do update set checksum = excluded.checksum, applied_at = clock_timestamp()`,
 		pgx.QueryExecModeExec, migration.Version, migration.Name, migration.Checksum, r.config.Schema)
 	return err
 }

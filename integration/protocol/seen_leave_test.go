@@ -89,7 +89,7 @@ func TestSeen_AKeylessJobHasARunLockOfItsOwn(t *testing.T) {
 }
 
 func TestSeen_AStuckHolderIsEndedWithTheCallersRights(t *testing.T) {
-	const head = "create function @schema@.end_stuck(id bigint, fence bigint, pid integer, backend_start timestamptz) returns boolean\nlanguage plpgsql\n"
+	const head = "create or replace function @schema@.end_stuck(id bigint, fence bigint, pid integer, backend_start timestamptz) returns boolean\nlanguage plpgsql\n"
 	prove(t, rule{
 		must:    "end_stuck runs with its caller's rights: with those of the schema's owner PostgreSQL refuses to end somebody's session",
 		without: map[string]cut{"caller's rights": {[]edit{{head, head + "security definer\n"}}, "42501"}},

@@ -16,9 +16,9 @@ type Edit struct {
 	New  string
 }
 
-// Changed is this program's set of migrations with edits made to it, for
-// NewFrom.
-func Changed(t testing.TB, edits ...Edit) fs.FS {
+// Changed is a copy of this program's set of migrations with edits made to it,
+// for NewFrom.
+func Changed(t testing.TB, edits ...Edit) fstest.MapFS {
 	t.Helper()
 	files := fstest.MapFS{}
 	names, err := fs.Glob(migrations.Files(), "*")

@@ -48,8 +48,8 @@ func TestChanged(t *testing.T) {
 	t.Parallel()
 	files := testdb.Changed(t, testdb.Edit{
 		File: "0001_names.sql",
-		Old:  "create function @schema@.channel()",
-		New:  "create table @schema@.changed (); create function @schema@.channel()",
+		Old:  "create or replace function @schema@.channel()",
+		New:  "create table @schema@.changed (); create or replace function @schema@.channel()",
 	})
 	testdb.NewFrom(t, files).Exec(t, "select from lockstep.changed")
 }

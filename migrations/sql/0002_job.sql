@@ -18,7 +18,7 @@ return pg_catalog.nextval($name$@schema@.fence$name$::pg_catalog.regclass);
 --   w  waiting behind its lane's head
 --   r  may run or runs: a lane's head, or a job without a key
 --   b  set aside: hold '-' backoff or snooze, 'x' dead and blocking its lane
---      (run_at infinity), 'p' paused (reserved: nothing pauses yet)
+--      (run_at infinity), 'p' paused
 --
 -- A claim writes lease_until, lease, claimed_at, held_since, worker, fence,
 -- attempt and lost, and nothing else. None of them is in an index or in an

@@ -1,3 +1,4 @@
+-- replaceable
 -- Signals: one NOTIFY per transaction, queue and class, and only ever a hint.
 --
 --   r <queue> <turn>   a job of the queue may run; the first turn that
@@ -10,7 +11,7 @@
 -- What was said is noted in a transaction-local setting that names the
 -- transaction: a rolled-back savepoint takes the note back together with its
 -- NOTIFY, and a note of another transaction counts for nothing.
-create function @schema@.signal(class text, queue text, number bigint) returns void
+create or replace function @schema@.signal(class text, queue text, number bigint) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $lockstep$

@@ -1,3 +1,4 @@
+-- replaceable
 -- How a job enters: triggers, so that a plain INSERT or COPY does the same as
 -- enqueue().
 --
@@ -7,7 +8,7 @@
 
 -- job_enter (before each row) sets a job's stage. It takes no lock: the user's
 -- transaction may stay open for long.
-create function @schema@.job_enter() returns trigger
+create or replace function @schema@.job_enter() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $lockstep$
@@ -38,7 +39,7 @@ end $lockstep$;
 -- whole transaction, the others find that done. A note that is not this
 -- transaction's, or makes no sense, is not believed: all that is found is
 -- placed then.
-create function @schema@.job_place() returns trigger
+create or replace function @schema@.job_place() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $lockstep$
@@ -61,7 +62,7 @@ begin
 end $lockstep$;
 
 -- place_entered places all that this transaction entered.
-create function @schema@.place_entered(first_round boolean) returns void
+create or replace function @schema@.place_entered(first_round boolean) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -82,7 +83,7 @@ end $lockstep$;
 
 -- check_visible is asked when a trigger finds less than it was fired for:
 -- ordinary for a job that its own transaction has cancelled since.
-create function @schema@.check_visible() returns void
+create or replace function @schema@.check_visible() returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $lockstep$
@@ -92,7 +93,7 @@ begin
   end if;
 end $lockstep$;
 
-create function @schema@.raise_hidden() returns void
+create or replace function @schema@.raise_hidden() returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $lockstep$
@@ -104,7 +105,7 @@ end $lockstep$;
 
 -- job_signal (after each statement) tells of keyless and scheduled jobs; keyed
 -- ones are told of by their placing.
-create function @schema@.job_signal() returns trigger
+create or replace function @schema@.job_signal() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $lockstep$
@@ -128,7 +129,7 @@ end $lockstep$;
 -- job_size (before each row that it refuses) stands for two check constraints.
 -- Those would be evaluated at every update too, and so write out the payload at
 -- every claim, placing and heartbeat.
-create function @schema@.job_size() returns trigger
+create or replace function @schema@.job_size() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $lockstep$
@@ -141,20 +142,24 @@ begin
     message = format('headers must be a JSON object of at most %s bytes', @schema@.text_limit());
 end $lockstep$;
 
-create trigger job_size before insert on @schema@.job for each row
+create or replace trigger job_size before insert on @schema@.job for each row
   when (octet_length(new.payload::text) > @schema@.payload_limit()
      or jsonb_typeof(new.headers) <> 'object' or octet_length(new.headers::text) > @schema@.text_limit())
   execute function @schema@.job_size();
 
-create trigger job_enter before insert on @schema@.job for each row
+create or replace trigger job_enter before insert on @schema@.job for each row
   when (new.ordering_key is not null or new.run_at > pg_catalog.clock_timestamp())
   execute function @schema@.job_enter();
 
-create constraint trigger job_place after insert on @schema@.job
-  deferrable initially deferred for each row
-  when (new.stage = 'e')
-  execute function @schema@.job_place();
+do $lockstep$ begin
+  if not exists (select 1 from pg_trigger where tgrelid = $name$@schema@.job$name$::regclass and tgname = 'job_place') then
+    create constraint trigger job_place after insert on @schema@.job
+      deferrable initially deferred for each row
+      when (new.stage = 'e')
+      execute function @schema@.job_place();
+  end if;
+end $lockstep$;
 
-create trigger job_signal after insert on @schema@.job
+create or replace trigger job_signal after insert on @schema@.job
   referencing new table as inserted for each statement
   execute function @schema@.job_signal();

@@ -1,3 +1,4 @@
+-- replaceable
 -- Entry locks: waited for by producers as they commit, only tried by everyone
 -- else (retire, due, sweep). Always: first the queues' coarse locks in
 -- ascending order of their numbers, then the lanes' fine ones, ascending. So
@@ -5,12 +6,16 @@
 
 -- How long a commit waits for all its lanes together, or a bulk commit for its
 -- queues; ten times that while those who are in the way are at work.
-create function @schema@.entry_timeout() returns interval
-language sql stable parallel safe
-return '10 seconds'::interval;
+do $lockstep$ begin
+  if to_regprocedure($name$@schema@.entry_timeout()$name$) is null then
+    create function @schema@.entry_timeout() returns interval
+    language sql stable parallel safe
+    return '10 seconds'::interval;
+  end if;
+end $lockstep$;
 
 -- try_entry tries a lane's entry lock; held to the end of the transaction.
-create function @schema@.try_entry(queue text, tenant text, ordering_key text) returns boolean
+create or replace function @schema@.try_entry(queue text, tenant text, ordering_key text) returns boolean
 language sql volatile
 return case when pg_catalog.pg_try_advisory_xact_lock_shared(@schema@.queue_lock(queue))
             then pg_catalog.pg_try_advisory_xact_lock(@schema@.entry_lock(queue, tenant, ordering_key))
@@ -21,7 +26,7 @@ return case when pg_catalog.pg_try_advisory_xact_lock_shared(@schema@.queue_lock
 -- locked whole, so that no transaction can fill the server's lock table. A
 -- later round (constraints forced early) holds shared coarse locks already and
 -- must not upgrade: may_lock_whole is false then.
-create function @schema@.lock_lanes(queues text[], tenants text[], keys text[], may_lock_whole boolean) returns void
+create or replace function @schema@.lock_lanes(queues text[], tenants text[], keys text[], may_lock_whole boolean) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $lockstep$
@@ -61,7 +66,7 @@ end $lockstep$;
 -- whoever has the one in the way is at work, as a bulk commit may be for long.
 -- A free one costs a try; the first one that is not opens a subtransaction in
 -- which the rest is waited for, so that a time-out can be told in words.
-create function @schema@.lock_numbers(numbers bigint[], names text[], shared boolean, until timestamptz) returns void
+create or replace function @schema@.lock_numbers(numbers bigint[], names text[], shared boolean, until timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set lock_timeout = 0
@@ -96,7 +101,7 @@ end $lockstep$;
 
 -- first_refused tries locks from the i-th on and answers which one can't be
 -- had at once; one more than there are if all could.
-create function @schema@.first_refused(numbers bigint[], i integer, shared boolean) returns integer
+create or replace function @schema@.first_refused(numbers bigint[], i integer, shared boolean) returns integer
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $lockstep$
@@ -113,7 +118,7 @@ end $lockstep$;
 -- whoever stands behind a waiting exclusive request stands a round at most.
 -- Rounds grow, to half a second, only while all who hold the lock are at work:
 -- on a busy machine it takes them that long to get out of the way.
-create function @schema@.lock_queue(queue text, number bigint, until timestamptz) returns void
+create or replace function @schema@.lock_queue(queue text, number bigint, until timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set lock_timeout = '100ms'
@@ -141,7 +146,7 @@ end $lockstep$;
 -- held_idly tells whether a lock is held by someone of whom nothing can be
 -- expected soon: an in-doubt two-phase transaction, or a session that is idle
 -- in its transaction, as far as our owner may see that.
-create function @schema@.held_idly(number bigint) returns boolean
+create or replace function @schema@.held_idly(number bigint) returns boolean
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $lockstep$
@@ -154,7 +159,7 @@ end $lockstep$;
 
 -- lock_holders are the others who hold an advisory lock; without a pid, it is
 -- a prepared transaction.
-create function @schema@.lock_holders(number bigint) returns table (pid integer, virtualtransaction text)
+create or replace function @schema@.lock_holders(number bigint) returns table (pid integer, virtualtransaction text)
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $lockstep$
@@ -170,7 +175,7 @@ end $lockstep$;
 
 -- raise_locked names who holds a lock: a session by its pid, an in-doubt
 -- two-phase transaction, which has none, by its gid.
-create function @schema@.raise_locked(what text, number bigint) returns void
+create or replace function @schema@.raise_locked(what text, number bigint) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $lockstep$

@@ -1,3 +1,4 @@
+-- replaceable
 -- Placing jobs in their lanes, under the lanes' entry locks.
 --
 -- A session keeps the plan that it made when there was nothing in the table,
@@ -8,7 +9,7 @@
 
 -- place takes the entry locks of the jobs' lanes, then places the jobs, which
 -- this transaction inserted, in the order of the array.
-create function @schema@.place(ids bigint[], first_round boolean) returns void
+create or replace function @schema@.place(ids bigint[], first_round boolean) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -36,7 +37,7 @@ end $lockstep$;
 
 -- place_one is place for a transaction that entered just one job, as most do:
 -- the same rules in fewer statements. false if this job is not to be placed.
-create function @schema@.place_one(id bigint, queue text, tenant text, ordering_key text) returns boolean
+create or replace function @schema@.place_one(id bigint, queue text, tenant text, ordering_key text) returns boolean
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -83,7 +84,7 @@ end $lockstep$;
 -- place_locked puts jobs into lanes whose entry locks are held. A lane's first
 -- job becomes its head if nobody is there: no head, and nobody waiting. No job
 -- ever becomes head while an earlier one waits.
-create function @schema@.place_locked(ids bigint[]) returns void
+create or replace function @schema@.place_locked(ids bigint[]) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -111,7 +112,7 @@ end $lockstep$;
 
 -- seat gives jobs their stages, and turns in the order of the array. Its
 -- settings leave an UPDATE … FROM one plan only, the look-up of each id.
-create function @schema@.seat(ids bigint[], stages "char"[]) returns void
+create or replace function @schema@.seat(ids bigint[], stages "char"[]) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -136,7 +137,7 @@ end $lockstep$;
 -- place_behind is for a transaction whose snapshot is older than its locks
 -- (REPEATABLE READ, SERIALIZABLE): it can't tell who is in the lane, so its
 -- jobs wait, and somebody who can is asked to look.
-create function @schema@.place_behind(ids bigint[]) returns void
+create or replace function @schema@.place_behind(ids bigint[]) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -151,7 +152,7 @@ end $lockstep$;
 -- promote_headless gives lanes that have waiting jobs but no head the first of
 -- them. The caller holds the lanes' entry locks. A first job that somebody
 -- else holds is left alone, and so is its lane, until the sweep.
-create function @schema@.promote_headless(queues text[], tenants text[], keys text[],
+create or replace function @schema@.promote_headless(queues text[], tenants text[], keys text[],
   out promoted integer, out left_headless integer)
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -183,7 +184,7 @@ end $lockstep$;
 -- promote makes waiting jobs, whose rows the caller has locked, the heads of
 -- their lanes. A fresh turn puts them at the end of the ready line: lanes take
 -- turns. Whoever promotes also tells.
-create function @schema@.promote(ids bigint[]) returns void
+create or replace function @schema@.promote(ids bigint[]) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -196,7 +197,7 @@ begin
 end $lockstep$;
 
 -- tell_ready signals jobs that this transaction made runnable.
-create function @schema@.tell_ready(ids bigint[]) returns void
+create or replace function @schema@.tell_ready(ids bigint[]) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off

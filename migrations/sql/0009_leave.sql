@@ -1,3 +1,4 @@
+-- replaceable
 -- How a job leaves: completed, cancelled or dead. A head's lane moves on in
 -- the same statement, or, where another transaction is at the lane, the
 -- outcome is recorded in the row (settled) and the lane moves on a moment
@@ -15,7 +16,7 @@
 -- released by a producer whose job the first look could not see yet. Without
 -- may_retire, for a caller whose transaction may stay open, no lock is taken,
 -- and the heads of empty lanes are settled.
-create function @schema@.follow(heads bigint[], may_retire boolean, out clear bigint[], out successors bigint[])
+create or replace function @schema@.follow(heads bigint[], may_retire boolean, out clear bigint[], out successors bigint[])
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -58,7 +59,7 @@ end $lockstep$;
 
 -- archive moves jobs, whose rows the caller has locked and whose lanes it
 -- moves on, out of the live table.
-create function @schema@.archive(ids bigint[], outcomes text[], results jsonb[], errors text[]) returns void
+create or replace function @schema@.archive(ids bigint[], outcomes text[], results jsonb[], errors text[]) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -86,7 +87,7 @@ begin
 end $lockstep$;
 
 -- bury writes the dead letters of jobs.
-create function @schema@.bury(ids bigint[], errors text[], blocking boolean) returns void
+create or replace function @schema@.bury(ids bigint[], errors text[], blocking boolean) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -104,7 +105,7 @@ end $lockstep$;
 
 -- settle records outcomes in the rows of heads that can't leave yet. The first
 -- outcome stands.
-create function @schema@.settle(ids bigint[], outcomes text[], results jsonb[], errors text[]) returns void
+create or replace function @schema@.settle(ids bigint[], outcomes text[], results jsonb[], errors text[]) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -122,7 +123,7 @@ begin
 end $lockstep$;
 
 -- block keeps dead heads in their lanes, for a person to decide.
-create function @schema@.block(ids bigint[], errors text[]) returns void
+create or replace function @schema@.block(ids bigint[], errors text[]) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -141,7 +142,7 @@ end $lockstep$;
 -- settled. successors, beside the heads they follow (null for none), are the
 -- new heads of their lanes; everyone is told of them unless the caller is to
 -- (quiet). may_retire is follow's.
-create function @schema@.leave(ids bigint[], outcomes text[], results jsonb[], errors text[],
+create or replace function @schema@.leave(ids bigint[], outcomes text[], results jsonb[], errors text[],
   quiet boolean default false, may_retire boolean default true,
   out pending bigint[], out heads bigint[], out successors bigint[])
 language plpgsql
@@ -187,7 +188,7 @@ end $lockstep$;
 -- block_dead keeps those of the dying heads whose queue's policy is `block` in
 -- their lanes, for a person to decide, and answers which. One that is blocked
 -- already is on its way out.
-create function @schema@.block_dead(ids bigint[], outcomes text[], errors text[]) returns bigint[]
+create or replace function @schema@.block_dead(ids bigint[], outcomes text[], errors text[]) returns bigint[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -210,7 +211,7 @@ end $lockstep$;
 -- with_letter are those of the jobs, whose rows the caller has locked, that may
 -- leave as far as their dead letters go: the letter of a blocked head is locked
 -- here, and a head whose letter somebody else holds has to wait.
-create function @schema@.with_letter(ids bigint[]) returns bigint[]
+create or replace function @schema@.with_letter(ids bigint[]) returns bigint[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -225,7 +226,7 @@ end $lockstep$;
 
 -- retire lets the lanes of settled heads, whose rows the caller has locked,
 -- go on. Answers how many could.
-create function @schema@.retire(ids bigint[]) returns integer
+create or replace function @schema@.retire(ids bigint[]) returns integer
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off

@@ -1,3 +1,4 @@
+-- replaceable
 -- Claims.
 
 -- claim takes up to max jobs of one queue and the kinds asked for. Only heads
@@ -10,7 +11,7 @@
 -- not seen lasts at least; more, if fewer than max were taken, that one was
 -- ready all the same; stuck are sessions that hold a run lock for longer than a
 -- lease past its end.
-create function @schema@.claim(worker uuid, queue text, kinds text[], max integer, lease interval,
+create or replace function @schema@.claim(worker uuid, queue text, kinds text[], max integer, lease interval,
   out jobs json, out looked_at timestamptz, out due_at timestamptz, out lease_end timestamptz,
   out look_again interval, out more boolean, out stuck json)
 language plpgsql
@@ -49,7 +50,7 @@ begin
   look_again := @schema@.shortest_lease();
 end $lockstep$;
 
-create function @schema@.check_claim(worker uuid, max integer, lease interval) returns void
+create or replace function @schema@.check_claim(worker uuid, max integer, lease interval) returns void
 language plpgsql immutable
 set search_path = pg_catalog, pg_temp
 as $lockstep$
@@ -64,7 +65,7 @@ end $lockstep$;
 
 -- check_worker refuses the worker that nobody is: it stands in the row of every
 -- job that is not claimed, so its reports would count there.
-create function @schema@.check_worker(worker uuid) returns void
+create or replace function @schema@.check_worker(worker uuid) returns void
 language plpgsql immutable
 set search_path = pg_catalog, pg_temp
 as $lockstep$
@@ -75,7 +76,7 @@ begin
 end $lockstep$;
 
 -- refuse raises LS002 for an argument.
-create function @schema@.refuse(field text, problem text, place text default null) returns void
+create or replace function @schema@.refuse(field text, problem text, place text default null) returns void
 language plpgsql immutable
 set search_path = pg_catalog, pg_temp
 as $lockstep$
@@ -86,7 +87,7 @@ end $lockstep$;
 -- grant_claims makes jobs, whose rows the caller has locked, the worker's: a
 -- new fence, a lease, an attempt. A job that another worker held until its
 -- lease ended has been lost once more.
-create function @schema@.grant_claims(worker uuid, ids bigint[], lease interval) returns json
+create or replace function @schema@.grant_claims(worker uuid, ids bigint[], lease interval) returns json
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -125,7 +126,7 @@ end $lockstep$;
 -- its claim stands, and the lease moves on. Else the attempt is lost. The
 -- first loss costs nothing; from the second on the job goes into backoff, so
 -- that what kills workers does not come back as the same batch.
-create function @schema@.reclaim(suspects bigint[], out alive bigint[], out stuck json)
+create or replace function @schema@.reclaim(suspects bigint[], out alive bigint[], out stuck json)
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -178,7 +179,7 @@ end $lockstep$;
 
 -- hold_on keeps the claims of transactional handlers that still live, and
 -- names the sessions of those that do so for longer than another lease.
-create function @schema@.hold_on(ids bigint[]) returns json
+create or replace function @schema@.hold_on(ids bigint[]) returns json
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -200,7 +201,7 @@ begin
 end $lockstep$;
 
 -- run_holder is the session that holds a job's run lock.
-create function @schema@.run_holder(queue text, tenant text, ordering_key text, id bigint) returns setof integer
+create or replace function @schema@.run_holder(queue text, tenant text, ordering_key text, id bigint) returns setof integer
 language sql
 begin atomic
   select l.pid from pg_catalog.pg_locks l
@@ -213,7 +214,7 @@ end;
 -- worker that got less than it asked for, among the first thousand jobs of
 -- each kind; a lease not seen is what look_again is for. A settled head whose
 -- worker has gone counts as due.
-create function @schema@.next_look(queue text, kinds text[], moment timestamptz, idle boolean,
+create or replace function @schema@.next_look(queue text, kinds text[], moment timestamptz, idle boolean,
   out due_at timestamptz, out lease_end timestamptz, out more boolean)
 language plpgsql
 set search_path = pg_catalog, pg_temp

@@ -1,3 +1,4 @@
+-- replaceable
 -- Finishing: workers report how attempts ended.
 
 -- finish records outcomes, given as parallel arrays, and moves lanes on:
@@ -19,7 +20,7 @@
 -- settle_only is for a handler's own transaction: a keyed job is only settled
 -- there, and its lane moves on by a second report after the commit. At most
 -- 1,000 reports; those beyond 200 lanes answer busy.
-create function @schema@.finish(worker uuid, ids bigint[], fences bigint[], outcomes text[], results jsonb[], errors text[],
+create or replace function @schema@.finish(worker uuid, ids bigint[], fences bigint[], outcomes text[], results jsonb[], errors text[],
   delays interval[], take text[] default null, take_lease interval default '30 seconds', settle_only boolean default false)
 returns table (id bigint, outcome text, next json)
 language plpgsql
@@ -97,7 +98,7 @@ begin
       from unnest(finish.ids) u(id);
 end $lockstep$;
 
-create function @schema@.check_finish(ids bigint[], fences bigint[], outcomes text[], results jsonb[], errors text[], delays interval[]) returns void
+create or replace function @schema@.check_finish(ids bigint[], fences bigint[], outcomes text[], results jsonb[], errors text[], delays interval[]) returns void
 language plpgsql immutable
 set search_path = pg_catalog, pg_temp
 as $lockstep$
@@ -121,7 +122,7 @@ begin
 end $lockstep$;
 
 -- note_attempts keeps a row of attempts that did not complete their jobs.
-create function @schema@.note_attempts(ids bigint[], outcomes text[], errors text[]) returns void
+create or replace function @schema@.note_attempts(ids bigint[], outcomes text[], errors text[]) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -139,7 +140,7 @@ end $lockstep$;
 -- fence, so that a repeated report is known for one, and a head stays its
 -- lane's head. refund: the attempt is not used up. An attempt that ended with a
 -- report sets the count of losses back; one that was lost adds to it.
-create function @schema@.set_aside(ids bigint[], delays interval[], refund boolean default false, reported boolean default true) returns void
+create or replace function @schema@.set_aside(ids bigint[], delays interval[], refund boolean default false, reported boolean default true) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -172,7 +173,7 @@ end $lockstep$;
 
 -- backoff after the n-th attempt: base * factor^(n-1), within the cap, then
 -- 20 % of jitter to both sides, within the cap again.
-create function @schema@.backoff(queue text, n integer) returns interval
+create or replace function @schema@.backoff(queue text, n integer) returns interval
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $lockstep$
@@ -191,7 +192,7 @@ end $lockstep$;
 
 -- end_jobs ends those that are over for good: jobs without a key at once, and
 -- heads by moving their lane on or, with settle_only, by recording the outcome.
-create function @schema@.end_jobs(ids bigint[], plans text[], results jsonb[], errors text[], keyed boolean[], settle_only boolean,
+create or replace function @schema@.end_jobs(ids bigint[], plans text[], results jsonb[], errors text[], keyed boolean[], settle_only boolean,
   out pending bigint[], out heads bigint[], out nexts bigint[])
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -228,7 +229,7 @@ end $lockstep$;
 -- take_over claims those of the new heads that the worker may take: their kind
 -- is one of take, and no other job of their queue is ready for it. Everyone is
 -- told of the others. Answers the jobs claimed.
-create function @schema@.take_over(worker uuid, fresh bigint[], take text[], lease interval) returns json
+create or replace function @schema@.take_over(worker uuid, fresh bigint[], take text[], lease interval) returns json
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -262,7 +263,7 @@ end $lockstep$;
 
 -- not_mine says what became of reports whose row did not stand, or could not
 -- be locked.
-create function @schema@.not_mine(worker uuid, ids bigint[], fences bigint[], mine bigint[]) returns table (id bigint, answer text)
+create or replace function @schema@.not_mine(worker uuid, ids bigint[], fences bigint[], mine bigint[]) returns table (id bigint, answer text)
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -282,7 +283,7 @@ end $lockstep$;
 
 -- claim_state is where a claim stands: running · settled (its outcome is
 -- recorded, the lane has not moved on) · ended (its outcome is recorded) · lost.
-create function @schema@.claim_state(worker uuid, id bigint, fence bigint) returns text
+create or replace function @schema@.claim_state(worker uuid, id bigint, fence bigint) returns text
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -309,26 +310,26 @@ begin
 end $lockstep$;
 
 -- One-job wrappers, for people and for small workers.
-create function @schema@.complete(worker uuid, id bigint, fence bigint, result jsonb default null) returns text
+create or replace function @schema@.complete(worker uuid, id bigint, fence bigint, result jsonb default null) returns text
 language sql
 begin atomic
   select f.outcome from @schema@.finish(worker, array[id], array[fence], array['completed'], array[result], array[null]::text[], array[null]::interval[]) f;
 end;
 
-create function @schema@.fail(worker uuid, id bigint, fence bigint, error text, permanent boolean default false, delay interval default null) returns text
+create or replace function @schema@.fail(worker uuid, id bigint, fence bigint, error text, permanent boolean default false, delay interval default null) returns text
 language sql
 begin atomic
   select f.outcome from @schema@.finish(worker, array[id], array[fence], array[case when permanent then 'dead' else 'failed' end],
     array[null]::jsonb[], array[error], array[delay]) f;
 end;
 
-create function @schema@.snooze(worker uuid, id bigint, fence bigint, delay interval) returns text
+create or replace function @schema@.snooze(worker uuid, id bigint, fence bigint, delay interval) returns text
 language sql
 begin atomic
   select f.outcome from @schema@.finish(worker, array[id], array[fence], array['snoozed'], array[null]::jsonb[], array[null]::text[], array[delay]) f;
 end;
 
-create function @schema@.release(worker uuid, id bigint, fence bigint) returns text
+create or replace function @schema@.release(worker uuid, id bigint, fence bigint) returns text
 language sql
 begin atomic
   select f.outcome from @schema@.finish(worker, array[id], array[fence], array['released'], array[null]::jsonb[], array[null]::text[], array[null]::interval[]) f;

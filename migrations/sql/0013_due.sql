@@ -1,10 +1,11 @@
+-- replaceable
 -- due lets jobs that have fallen due run, and lanes go on whose head is
 -- settled. Any dispatcher may call it at any time. It only tries locks: what
 -- another transaction is at is left for a moment and paged past, so that one
 -- lane, or one queue, can't hold up the others. At most 200 jobs fall due a
 -- call; remaining counts, up to 200 each, what is still due or settled: it is
 -- beyond that, or was refused.
-create function @schema@.due(max integer default 200,
+create or replace function @schema@.due(max integer default 200,
   out due integer, out retired integer, out remaining integer, out due_at timestamptz, out looked_at timestamptz)
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -59,7 +60,7 @@ end $lockstep$;
 
 -- refused_locks are the locks because of which jobs could not be moved: those
 -- of their queues that can't be had, and the entry locks of the other lanes.
-create function @schema@.refused_locks(ids bigint[]) returns bigint[]
+create or replace function @schema@.refused_locks(ids bigint[]) returns bigint[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -76,7 +77,7 @@ end $lockstep$;
 -- order of their due times, run. A head set aside, or a job without a key, goes
 -- to the end of the ready line; a scheduled keyed job enters its lane now, if
 -- its entry lock can be had. Answers how many it moved.
-create function @schema@.let_run(ids bigint[]) returns integer
+create or replace function @schema@.let_run(ids bigint[]) returns integer
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -122,7 +123,7 @@ end $lockstep$;
 
 -- make_ready puts jobs at the end of the ready line, in the order of the array.
 -- Its settings leave an UPDATE … FROM one plan only, the look-up of each id.
-create function @schema@.make_ready(ids bigint[]) returns void
+create or replace function @schema@.make_ready(ids bigint[]) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off

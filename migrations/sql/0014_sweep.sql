@@ -1,3 +1,4 @@
+-- replaceable
 -- sweep repairs what nobody is responsible for: lanes that wait without a
 -- head (a head deleted by hand, a producer under REPEATABLE READ), jobs that no
 -- trigger placed, and lanes that a dead head blocks although their queue's
@@ -5,7 +6,7 @@
 -- `after` (queue, tenant, ordering key; null: from the beginning), of one
 -- queue or of all. more says that the pass goes on behind cursor. One at a
 -- time: another one answers at once that there is nothing to do.
-create function @schema@.sweep(max integer default 1000, queue text default null, after text[] default null,
+create or replace function @schema@.sweep(max integer default 1000, queue text default null, after text[] default null,
   out placed integer, out promoted integer, out refused integer, out more boolean, out cursor text[])
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -60,7 +61,7 @@ end $lockstep$;
 
 -- place_strays places jobs left in `e` by finished transactions: one that is
 -- seen by another transaction is one. At most 200 lanes of them.
-create function @schema@.place_strays() returns integer
+create or replace function @schema@.place_strays() returns integer
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off

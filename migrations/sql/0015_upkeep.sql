@@ -1,13 +1,18 @@
+-- replaceable
 -- Upkeep: history partitions and forgetting.
 
 -- How long finished jobs and attempts are kept.
-create function @schema@.retention() returns interval
-language sql stable parallel safe
-return '7 days'::interval;
+do $lockstep$ begin
+  if to_regprocedure($name$@schema@.retention()$name$) is null then
+    create function @schema@.retention() returns interval
+    language sql stable parallel safe
+    return '7 days'::interval;
+  end if;
+end $lockstep$;
 
 -- set_limits changes what is allowed and kept; null leaves a limit as it is.
 -- For the schema's owner.
-create function @schema@.set_limits(payload_bytes integer default null, text_bytes integer default null,
+create or replace function @schema@.set_limits(payload_bytes integer default null, text_bytes integer default null,
   entry_timeout interval default null, retention interval default null) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -38,7 +43,7 @@ end $lockstep$;
 -- retention, and purges old attempts and dispatchers not heard of for a day.
 -- One at a time; what can't have its lock within 50 ms is left for the next
 -- one, since whoever waits for a table stands before everyone behind it.
-create function @schema@.upkeep(
+create or replace function @schema@.upkeep(
   out partitions_made integer, out partitions_dropped integer, out attempts_purged integer, out dispatchers_purged integer,
   out skipped boolean, out more boolean)
 language plpgsql
@@ -86,7 +91,7 @@ end $lockstep$;
 
 -- make_partition prepares a day of the history; 1 if it did. Attaching takes a
 -- weaker lock on the parent than creating in place.
-create function @schema@.make_partition(day date) returns integer
+create or replace function @schema@.make_partition(day date) returns integer
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set timezone = 'UTC'
@@ -106,7 +111,7 @@ exception when lock_not_available or check_violation then
   return 0; -- later; the default partition takes the rows meanwhile
 end $lockstep$;
 
-create function @schema@.drop_partition(name regclass) returns integer
+create or replace function @schema@.drop_partition(name regclass) returns integer
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $lockstep$

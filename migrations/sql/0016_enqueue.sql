@@ -1,8 +1,9 @@
+-- replaceable
 -- Enqueueing by function: what a plain INSERT does, with errors that name the
 -- field, and an answer for a dedupe key that is taken.
 
 -- job_problem says what is wrong with a job, field first, or null.
-create function @schema@.job_problem(queue text, kind text, tenant text, ordering_key text, dedupe_key text, priority numeric,
+create or replace function @schema@.job_problem(queue text, kind text, tenant text, ordering_key text, dedupe_key text, priority numeric,
   run_at timestamptz, delay interval, max_attempts numeric, payload jsonb, headers jsonb) returns text
 language sql stable
 begin atomic
@@ -35,7 +36,7 @@ end;
 
 -- enqueue adds a job. With a dedupe key that an unfinished job of the same
 -- queue and tenant has, it answers with that job and created = false.
-create function @schema@.enqueue(kind text, payload jsonb default '{}', queue text default 'default', tenant text default '',
+create or replace function @schema@.enqueue(kind text, payload jsonb default '{}', queue text default 'default', tenant text default '',
   ordering_key text default null, priority integer default 0, run_at timestamptz default null, delay interval default null,
   max_attempts integer default null, dedupe_key text default null, headers jsonb default '{}',
   out id bigint, out created boolean)
@@ -59,7 +60,7 @@ end $lockstep$;
 
 -- add_job inserts a checked job, with an id drawn before or, for null, a new
 -- one; or it finds the unfinished job that has its dedupe key.
-create function @schema@.add_job(chosen bigint, kind text, payload jsonb, queue text, tenant text, ordering_key text,
+create or replace function @schema@.add_job(chosen bigint, kind text, payload jsonb, queue text, tenant text, ordering_key text,
   priority integer, run_at timestamptz, max_attempts integer, dedupe_key text, headers jsonb,
   out id bigint, out created boolean)
 language plpgsql
@@ -83,7 +84,7 @@ end $lockstep$;
 
 -- parse_jobs reads a JSON array of jobs; the fields are enqueue's arguments.
 -- The first bad one raises LS002, its place from 1 in the error's detail.
-create function @schema@.parse_jobs(jobs jsonb) returns table (
+create or replace function @schema@.parse_jobs(jobs jsonb) returns table (
   ordinal integer, kind text, payload jsonb, queue text, tenant text, ordering_key text, priority numeric, run_at timestamptz,
   delay interval, max_attempts numeric, dedupe_key text, headers jsonb)
 language plpgsql stable
@@ -114,7 +115,7 @@ begin
 end $lockstep$;
 
 -- check_jobs raises for the first bad job of a bulk call and writes nothing.
-create function @schema@.check_jobs(jobs jsonb) returns void
+create or replace function @schema@.check_jobs(jobs jsonb) returns void
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $lockstep$
@@ -137,7 +138,7 @@ end $lockstep$;
 -- sorted by key. That is done by set; but where a job that had a key finished
 -- meanwhile, its key is free now, and to insert that one alone would be to go
 -- back in the order. Then all is undone and done again one by one.
-create function @schema@.enqueue_many(jobs jsonb)
+create or replace function @schema@.enqueue_many(jobs jsonb)
 returns table (ordinal integer, id bigint, created boolean)
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -175,7 +176,7 @@ end $lockstep$;
 -- insert_jobs inserts checked jobs with the ids given, sorted by dedupe key,
 -- and answers for each that is new or whose key an unfinished job has. One is
 -- left out if that job finished in between.
-create function @schema@.insert_jobs(jobs jsonb, ids bigint[])
+create or replace function @schema@.insert_jobs(jobs jsonb, ids bigint[])
 returns table (ordinal integer, id bigint, created boolean)
 language plpgsql
 set search_path = pg_catalog, pg_temp

@@ -1,9 +1,10 @@
+-- replaceable
 -- cancel ends a job that has not been claimed, or asks the worker that runs it
 -- to stop: cancelled · requested (running: its context ends) · busy (the row
 -- is locked for a moment: try again) · ended (it is over already). A cancelled
 -- job is never tried again. Raises LS005 for an id that never was, LS006 for a
 -- dead head that blocks its lane: discard that one.
-create function @schema@.cancel(id bigint) returns text
+create or replace function @schema@.cancel(id bigint) returns text
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -33,7 +34,7 @@ end $lockstep$;
 
 -- absent says about a job that could not be had from the live table: busy or
 -- ended, or raises LS005.
-create function @schema@.absent(id bigint) returns text
+create or replace function @schema@.absent(id bigint) returns text
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -51,7 +52,7 @@ begin
 end $lockstep$;
 
 -- signal_cancel tells of up to 20 cancels a transaction by id, then of all.
-create function @schema@.signal_cancel(id bigint) returns void
+create or replace function @schema@.signal_cancel(id bigint) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $lockstep$

@@ -1,10 +1,11 @@
+-- replaceable
 -- What people do about dead letters and the lanes they block, and the policies
 -- of queues.
 
 -- set_queue sets a queue's policies; null leaves one as it is. A change from
 -- `block` to `skip` lets the blocked lanes go on, up to 200 a call; it answers
 -- how many are left (call again).
-create function @schema@.set_queue(name text, on_dead text default null, backoff_base interval default null,
+create or replace function @schema@.set_queue(name text, on_dead text default null, backoff_base interval default null,
   backoff_factor double precision default null, backoff_cap interval default null) returns integer
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -41,7 +42,7 @@ end $lockstep$;
 
 -- retire_spared lets up to 200 lanes go on that a dead head blocks although
 -- the policy is `skip` now, of one queue or (null) of all.
-create function @schema@.retire_spared(queue text) returns void
+create or replace function @schema@.retire_spared(queue text) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -59,7 +60,7 @@ end $lockstep$;
 
 -- retire_blocked lets lanes go on behind their dead heads, whose rows the
 -- caller has locked; the dead letters stay. true if all could at once.
-create function @schema@.retire_blocked(ids bigint[]) returns boolean
+create or replace function @schema@.retire_blocked(ids bigint[]) returns boolean
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $lockstep$
@@ -76,7 +77,7 @@ end $lockstep$;
 
 -- lane_head is the head of a lane, its row locked; raises LS005 if the lane is
 -- idle and LS006 if the row is locked for a moment.
-create function @schema@.lane_head(queue text, tenant text, ordering_key text) returns @schema@.job
+create or replace function @schema@.lane_head(queue text, tenant text, ordering_key text) returns @schema@.job
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -101,7 +102,7 @@ end $lockstep$;
 
 -- unblock_lane lets a lane go on behind the dead head that blocks it. The dead
 -- letter stays. true if it went on at once, false if it will in a moment.
-create function @schema@.unblock_lane(queue text, tenant text, ordering_key text) returns boolean
+create or replace function @schema@.unblock_lane(queue text, tenant text, ordering_key text) returns boolean
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $lockstep$
@@ -116,7 +117,7 @@ end $lockstep$;
 
 -- skip_head makes the head of a lane, if nobody runs it, a dead letter, and
 -- lets the lane go on whatever the queue's policy is.
-create function @schema@.skip_head(queue text, tenant text, ordering_key text) returns boolean
+create or replace function @schema@.skip_head(queue text, tenant text, ordering_key text) returns boolean
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $lockstep$
@@ -137,7 +138,7 @@ end $lockstep$;
 -- blocks its lane, else like a new job, at the end of its lane. It keeps its
 -- id, and its attempts stay on record. replayed · busy (try again) · duplicate
 -- (an unfinished job has its dedupe key: the dead letter stays).
-create function @schema@.replay(id bigint) returns text
+create or replace function @schema@.replay(id bigint) returns text
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -178,7 +179,7 @@ begin
 end $lockstep$;
 
 -- not_dead says about a dead letter that could not be had: busy, or raises.
-create function @schema@.not_dead(id bigint) returns text
+create or replace function @schema@.not_dead(id bigint) returns text
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -194,7 +195,7 @@ end $lockstep$;
 
 -- discard forgets a dead letter; a lane it blocks goes on. discarded · busy
 -- (its lane is locked for a moment: try again).
-create function @schema@.discard(id bigint) returns text
+create or replace function @schema@.discard(id bigint) returns text
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off

@@ -1,9 +1,10 @@
+-- replaceable
 -- For a worker's own SQL: a claim that is checked and held by the database.
 
 -- assert_claim locks the job's row until the transaction ends, such that
 -- heartbeats go on but nobody can take the job away, and raises LS003 if the
 -- claim is no longer the caller's.
-create function @schema@.assert_claim(id bigint, fence bigint) returns void
+create or replace function @schema@.assert_claim(id bigint, fence bigint) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -19,7 +20,7 @@ begin
   end if;
 end $lockstep$;
 
-create function @schema@.raise_claim_lost(id bigint, fence bigint) returns void
+create or replace function @schema@.raise_claim_lost(id bigint, fence bigint) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $lockstep$
@@ -30,7 +31,7 @@ end $lockstep$;
 
 -- hold_lane takes the run lock of the job's lane for the transaction; false if
 -- another session holds it. Raises LS003 if the claim is no longer the caller's.
-create function @schema@.hold_lane(id bigint, fence bigint) returns boolean
+create or replace function @schema@.hold_lane(id bigint, fence bigint) returns boolean
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -57,7 +58,7 @@ end $lockstep$;
 -- end_stuck ends the session that a claim reported as stuck, with the caller's
 -- own rights, after testing again that it still holds the lane past another
 -- lease.
-create function @schema@.end_stuck(id bigint, fence bigint, pid integer, backend_start timestamptz) returns boolean
+create or replace function @schema@.end_stuck(id bigint, fence bigint, pid integer, backend_start timestamptz) returns boolean
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -81,7 +82,7 @@ end $lockstep$;
 -- after_failover moves the fence and the turns far ahead. Call it once after a
 -- promotion of an asynchronous standby, or a restore: numbers that had been
 -- given out and were not replicated must not be given out again.
-create function @schema@.after_failover() returns void
+create or replace function @schema@.after_failover() returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $lockstep$

@@ -1,6 +1,7 @@
+-- replaceable
 -- What people read. One spelling of the states everywhere.
 
-create function @schema@.state_of(stage "char", hold "char", settled boolean, outcome text, worker uuid, attempt integer) returns text
+create or replace function @schema@.state_of(stage "char", hold "char", settled boolean, outcome text, worker uuid, attempt integer) returns text
 language sql immutable parallel safe
 return case
   when settled then outcome
@@ -11,7 +12,7 @@ return case
   when attempt > 0 then 'retrying'
   else 'scheduled' end;
 
-create view @schema@.jobs as
+create or replace view @schema@.jobs as
 select j.id, @schema@.state_of(j.stage, j.hold, j.settled, j.outcome, j.worker, j.attempt) as state,
        j.queue, j.kind, j.tenant, j.ordering_key, j.priority, j.attempt, j.max_attempts, nullif(j.fence, 0) as fence,
        nullif(j.worker, @schema@.nobody()) as worker, nullif(j.run_at, 'infinity') as run_at, j.created_at,
@@ -29,37 +30,37 @@ select d.id, 'dead', d.queue, d.kind, d.tenant, d.ordering_key, d.priority, d.at
        d.payload, d.headers, null, d.error
   from @schema@.dead_job d where not d.blocking;
 
-create view @schema@.attempts as
+create or replace view @schema@.attempts as
 select a.job_id, a.attempt, a.outcome, a.error, a.fence, a.worker, a.claimed_at, a.ended_at from @schema@.attempt a;
 
-create view @schema@.dead_jobs as
+create or replace view @schema@.dead_jobs as
 select d.id, d.queue, d.kind, d.tenant, d.ordering_key, d.blocking, d.attempt, d.max_attempts, d.fence, d.error, d.died_at, d.created_at,
        d.payload, d.headers
   from @schema@.dead_job d;
 
-create view @schema@.queues as
+create or replace view @schema@.queues as
 select q.name, q.on_dead, q.backoff_base, q.backoff_factor, q.backoff_cap from @schema@.queue q;
 
-create view @schema@.lanes as
+create or replace view @schema@.lanes as
 select h.queue, h.tenant, h.ordering_key, h.id as head, h.kind as head_kind,
        @schema@.state_of(h.stage, h.hold, h.settled, h.outcome, h.worker, h.attempt) as head_state,
        (select count(*) from @schema@.job w where w.queue = h.queue and w.tenant = h.tenant and w.ordering_key = h.ordering_key and w.stage = 'w') as waiting,
        h.created_at as head_created_at
   from @schema@.job h where h.ordering_key is not null and h.stage in ('r', 'b');
 
-create view @schema@.dispatchers as
+create or replace view @schema@.dispatchers as
 select d.id, d.name, d.queues, d.kinds, d.lease, d.started_at, d.seen_at, d.seen_at > clock_timestamp() - 3 * d.lease as alive
   from @schema@.dispatcher d;
 
 -- queue_stats counts live jobs by queue, kind and state: a scan of the live
 -- table, so ask seldom on a large one.
-create view @schema@.queue_stats as
+create or replace view @schema@.queue_stats as
 select j.queue, j.kind, @schema@.state_of(j.stage, j.hold, j.settled, j.outcome, j.worker, j.attempt) as state, count(*) as jobs,
        min(j.created_at) as oldest, min(j.run_at) filter (where j.run_at < 'infinity') as soonest
   from @schema@.job j group by 1, 2, 3;
 
 -- job_status is where one job stands; no row for an id that is not on record.
-create function @schema@.job_status(id bigint) returns setof @schema@.jobs
+create or replace function @schema@.job_status(id bigint) returns setof @schema@.jobs
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
