@@ -34,7 +34,7 @@ type attempt struct {
 
 // newAttempt takes charge of a job whose claim was sent at sent.
 func (s *shift) newAttempt(q *queue, job store.Job, sent time.Time) *attempt {
-	a := &attempt{shift: s, queue: q, handler: s.handlers[job.Kind], job: job}
+	a := &attempt{shift: s, queue: q, handler: q.kinds.handler(job.Kind), job: job}
 	a.lease.end = sent.Add(s.cfg.Lease)
 	a.ctx, a.cancel = context.WithCancelCause(s.work)
 	a.ctx = context.WithValue(a.ctx, attemptKey{}, a)

@@ -15,7 +15,8 @@ type batch struct {
 	reports []*report
 	jobs    map[int64]struct{}
 	keyed   int
-	take    bool // slots wait for the next jobs of the keyed ones' lanes
+	take    bool   // slots wait for the next jobs of the keyed ones' lanes
+	asker   *queue // one whose kinds they are to have
 	bytes   int
 	full    bool
 }
@@ -34,19 +35,24 @@ func (b *batch) add(r *report) bool {
 	if r.attempt.keyed() {
 		b.keyed++
 		b.take = r.taker != nil
+		b.asker = r.attempt.queue
 	}
 	b.full = r.alone || len(b.reports) == maxReports
 	return true
 }
 
 // suits holds the rules of a set: answers come by job, so no job is in it
-// twice; and to take or not is for all of a call, so a keyed report whose slot
-// waits never goes with one whose slot is gone. One without a key goes with any.
+// twice; and what to take, if anything, is for all of a call, so a keyed report
+// whose slot waits never goes with one whose slot is gone or is for other kinds.
+// One without a key goes with any.
 func (b *batch) suits(r *report) bool {
 	if _, twice := b.jobs[r.ID]; twice || b.bytes+r.size() > maxBytes {
 		return false
 	}
-	return !r.attempt.keyed() || b.keyed == 0 || b.keyed < maxKeyed && b.take == (r.taker != nil)
+	if !r.attempt.keyed() || b.keyed == 0 {
+		return true
+	}
+	return b.keyed < maxKeyed && b.take == (r.taker != nil) && b.asker.sharesKinds(r.attempt.queue)
 }
 
 func (r *report) size() int { return len(r.Result) + len(r.Error) }

@@ -15,8 +15,8 @@ import (
 // queue "default" with ten handlers at a time.
 type Config struct {
 	// Queues are the queues to work on, by name. Empty: "default" alone.
-	// Every handler serves every queue; dispatchers with other handlers may
-	// share them.
+	// Every handler serves every queue, but for Queue.Kinds; dispatchers with
+	// other handlers may share them.
 	Queues map[string]Queue
 
 	// Schema is where the migrations put Lockstep. "": store.DefaultSchema.
@@ -60,6 +60,10 @@ type Config struct {
 	// that is less.
 	MaxTx int
 
+	// MaxJobs ends claiming after so many jobs in one Run; RunUntilIdle then
+	// returns when they have ended. Lanes are not handed over. Zero: no end.
+	MaxJobs int
+
 	// ListenURL is a direct address of the database for the listener, needed
 	// where the pool goes through a pooler in transaction mode. "": the pool's.
 	ListenURL string
@@ -83,6 +87,10 @@ type Queue struct {
 	// Concurrency is how many jobs of the queue this dispatcher runs at a
 	// time: 1 to 10000. Zero: 10.
 	Concurrency int
+
+	// Kinds are the handlers that serve the queue, as they were registered.
+	// Empty: all.
+	Kinds []string
 }
 
 const (
@@ -150,6 +158,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("dispatcher: Name is %d bytes long, want at most 200", len(c.Name))
 	case c.MaxTx < 0:
 		return fmt.Errorf("dispatcher: MaxTx is negative: %d", c.MaxTx)
+	case c.MaxJobs < 0:
+		return fmt.Errorf("dispatcher: MaxJobs is negative: %d", c.MaxJobs)
 	}
 	if err := c.validateTimes(); err != nil {
 		return err

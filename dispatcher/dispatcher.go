@@ -21,6 +21,7 @@ type Dispatcher struct {
 	mu       sync.Mutex
 	handlers map[string]handler
 	configs  map[string]HandlerConfig
+	withheld map[queueKind]bool
 
 	running atomic.Bool
 	current atomic.Pointer[shift] // the last Run's
@@ -43,6 +44,7 @@ func New(pool *pgxpool.Pool, cfg Config) (*Dispatcher, error) {
 		pool:        pool.Config(),
 		handlers:    make(map[string]handler),
 		configs:     make(map[string]HandlerConfig),
+		withheld:    make(map[queueKind]bool),
 		callTimeout: callTimeout,
 	}
 	if cfg.ListenURL != "" {

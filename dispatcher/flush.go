@@ -25,7 +25,7 @@ func (f *finisher) flush(b batch) (again []*report) {
 	s := f.shift
 	args := store.FinishArgs{Worker: s.worker, Reports: b.finishes(), Lease: s.cfg.Lease}
 	if b.take && !s.stopping() {
-		args.Take = s.takeable()
+		args.Take = b.asker.takeable()
 	}
 	sent := time.Now()
 	answers, err := s.finish(args)

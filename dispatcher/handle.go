@@ -41,9 +41,15 @@ type handler struct {
 	HandlerConfig
 }
 
+// unserved is for a job that no handler is for; none is ever claimed, unless
+// another program claims in this one's name.
+var unserved = handler{fn: func(context.Context, store.Job) error { return Snooze(time.Minute) }}
+
 // Handle registers the handler of a kind, whose payloads are JSON of T; for
-// T json.RawMessage they come as they are. It panics if the kind is not 1
-// to 200 bytes long, or has a handler already. Handlers are registered before Run.
+// T json.RawMessage they come as they are. A kind that ends in * stands for all
+// that begin like it and have no handler that is closer. It panics if the kind
+// is not 1 to 200 bytes long, or has a handler already. Handlers are registered
+// before Run.
 func Handle[T any](d *Dispatcher, kind string, fn func(ctx context.Context, job Job[T]) error) {
 	d.register(kind, false, func(ctx context.Context, job store.Job) error {
 		typed, err := decode[T](ctx, job)
@@ -125,5 +131,5 @@ func (d *Dispatcher) configured() (map[string]*handler, error) {
 			return nil, fmt.Errorf("dispatcher: the Timeout of kind %q is negative: %v", kind, c.Timeout)
 		}
 	}
-	return all, nil
+	return all, d.checkKinds(all)
 }

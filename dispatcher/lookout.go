@@ -116,19 +116,23 @@ func (l *lookout) timeUp(now time.Time) {
 // look claims what there is room for, and starts it.
 func (l *lookout) look(ctx context.Context, why Reason) {
 	s := l.shift
-	most, kinds, bounded := l.ask()
-	switch {
-	case most == 0: // an outcome came to wait since there was room
+	mark := s.progress.Load()
+	most, want, except, bounded := l.ask(min(l.room(), maxClaim))
+	if most == 0 { // an outcome came to wait since there was room
 		l.why.add(why)
 		return
-	case len(kinds) == 0: // all are transactional, and all their connections in use: txDone rings
+	}
+	most = s.budget.take(most)
+	if len(want) == 0 || most == 0 {
+		s.budget.spend(0)
+		l.rest(mark, bounded)
 		return
 	}
-	mark := s.progress.Load()
 	sent := time.Now()
 	claimed, err := s.claim(store.ClaimArgs{
-		Worker: s.worker, Queue: l.name, Kinds: kinds, Max: most, Lease: s.cfg.Lease,
+		Worker: s.worker, Queue: l.name, Kinds: want, Except: except, Max: most, Lease: s.cfg.Lease,
 	})
+	s.budget.spend(len(claimed.Jobs))
 	if err != nil {
 		l.failed(ctx, why, err)
 		return
@@ -141,30 +145,28 @@ func (l *lookout) look(ctx context.Context, why Reason) {
 	if len(claimed.Jobs) == most {
 		l.why.add(why) // there may be more, and then it was found for the same reason
 	}
-	if len(claimed.Jobs) == 0 && !claimed.More && !bounded {
-		l.emptyAt.Store(mark)
-	} else {
-		l.emptyAt.Store(-1)
-	}
+	l.sawNothing(mark, len(claimed.Jobs) == 0 && !claimed.More && !bounded)
 	l.count(why, claimed, time.Since(sent))
 	l.leaseOnly = false
 	s.saw(claimed, sent)
 	s.nudge()
 }
 
-// ask is what to claim. Transactional kinds are asked for only as far as they
-// find a connection; bounded says that some were left out.
-func (l *lookout) ask() (most int, kinds []string, bounded bool) {
-	s := l.shift
-	most = min(l.room(), maxClaim)
-	if len(s.plainKinds) == len(s.kinds) {
-		return most, s.kinds, false
+// rest passes a look by, as there is no kind to ask for or no job left of the
+// budget. What changes that rings: txDone, Restore.
+func (l *lookout) rest(mark int64, bounded bool) {
+	l.pollAt = time.Now().Add(jittered(l.shift.cfg.Poll))
+	l.moreAt, l.againAt = time.Time{}, time.Time{}
+	l.sawNothing(mark, !bounded)
+	l.shift.nudge()
+}
+
+// sawNothing notes whether a look, begun at mark, found nothing to do.
+func (l *lookout) sawNothing(mark int64, nothing bool) {
+	if !nothing {
+		mark = -1
 	}
-	free := s.txFree()
-	if free <= 0 {
-		return most, s.plainKinds, true
-	}
-	return min(most, free), s.kinds, false
+	l.emptyAt.Store(mark)
 }
 
 // plan sets the times of the next look. The database's times count only by

@@ -10,6 +10,7 @@ type queue struct {
 	shift       *shift
 	name        string
 	concurrency int
+	kinds       *kinds
 	bell        bell
 
 	// emptyAt is the shift's progress before a look that found nothing to do;
@@ -26,8 +27,11 @@ type queue struct {
 	lostSignals uint64
 }
 
-func newQueue(s *shift, name string, concurrency int) *queue {
-	q := &queue{shift: s, name: name, concurrency: concurrency, bell: newBell()}
+func newQueue(s *shift, name string, c Queue) *queue {
+	q := &queue{shift: s, name: name, concurrency: c.Concurrency, kinds: s.kinds, bell: newBell()}
+	if len(c.Kinds) > 0 {
+		q.kinds = newKinds(c.Kinds, s.handlers)
+	}
 	q.emptyAt.Store(-1)
 	return q
 }

@@ -18,11 +18,11 @@ import (
 // of its own in the eyes of the database.
 type shift struct {
 	*Dispatcher
-	worker     store.WorkerID
-	handlers   map[string]*handler
-	kinds      []string
-	plainKinds []string // without the transactional ones
-	maxTx      int
+	worker   store.WorkerID
+	handlers map[string]*handler
+	kinds    *kinds // of all handlers
+	maxTx    int
+	budget   budget
 
 	conns    *conns
 	listener *listener.Listener
@@ -63,18 +63,14 @@ type shift struct {
 func newShift(ctx context.Context, d *Dispatcher, handlers map[string]*handler) *shift {
 	s := &shift{
 		Dispatcher: d, worker: store.NewWorkerID(), handlers: handlers,
-		kinds:  slices.Sorted(maps.Keys(handlers)),
+		kinds:  newKinds(slices.Sorted(maps.Keys(handlers)), handlers),
 		forced: make(chan struct{}), change: make(chan struct{}, 1), claiming: ctx,
 		writes: context.WithoutCancel(ctx), byHash: make(map[string]*queue),
 	}
 	s.work, s.endWork = context.WithCancelCause(s.writes)
 	s.keeping, s.endKeep = context.WithCancel(s.writes)
-	for _, kind := range s.kinds {
-		if !handlers[kind].transactional {
-			s.plainKinds = append(s.plainKinds, kind)
-		}
-	}
-	control, txs := d.cfg.shares(len(s.plainKinds) < len(s.kinds))
+	s.budget.set(d.cfg.MaxJobs)
+	control, txs := d.cfg.shares(len(s.kinds.tx) > 0)
 	s.maxTx = txs
 	s.conns = newConns(d.pool, d.listen, control, txs)
 	s.locks = locks.New(d.cfg.Schema)
@@ -83,7 +79,7 @@ func newShift(ctx context.Context, d *Dispatcher, handlers map[string]*handler) 
 	s.finisher = newFinisher(s, max(1, control-1))
 	s.due, s.sweeper = newDue(s), newSweeper(s)
 	for _, name := range slices.Sorted(maps.Keys(d.cfg.Queues)) {
-		s.queues = append(s.queues, newQueue(s, name, d.cfg.Queues[name].Concurrency))
+		s.queues = append(s.queues, newQueue(s, name, d.cfg.Queues[name]))
 	}
 	return s
 }
@@ -113,7 +109,7 @@ func (s *shift) begin(ctx context.Context) error {
 }
 
 func (s *shift) registration() store.Registration {
-	r := store.Registration{Worker: s.worker, Name: s.cfg.Name, Kinds: s.kinds, Lease: s.cfg.Lease}
+	r := store.Registration{Worker: s.worker, Name: s.cfg.Name, Kinds: s.kinds.all, Lease: s.cfg.Lease}
 	for _, q := range s.queues {
 		r.Queues = append(r.Queues, q.name)
 	}

@@ -10,12 +10,30 @@ func (s *shift) txFree() int {
 	return s.maxTx - int(s.txBusy.Load()) // one may have ended before it could know
 }
 
-// takeable are the kinds that a slot can take over.
-func (s *shift) takeable() []string {
-	if len(s.plainKinds) < len(s.kinds) && s.txFree() <= 0 {
-		return s.plainKinds
+// ask is what a queue may claim now: transactional kinds only as far as they
+// find a connection. bounded says that some kinds were left out.
+func (q *queue) ask(most int) (room int, want, except []string, bounded bool) {
+	out := q.shift.withheldKinds(q)
+	if len(q.kinds.tx) > 0 {
+		free := q.shift.txFree()
+		if bounded = free <= 0; bounded {
+			out = append(out, q.kinds.tx...)
+		} else {
+			most = min(most, free)
+		}
 	}
-	return s.kinds
+	want, except = q.kinds.without(out)
+	return most, want, except, bounded
+}
+
+// takeable are the kinds that a slot of the queue can take over; none where
+// that can't be said by kinds alone, or is counted.
+func (q *queue) takeable() []string {
+	_, want, except, _ := q.ask(1)
+	if len(except) > 0 || q.shift.budget.limited {
+		return nil
+	}
+	return want
 }
 
 // txDone notes the end of a transactional attempt.

@@ -12,7 +12,12 @@ import (
 type ClaimArgs struct {
 	Worker WorkerID
 	Queue  string
-	Kinds  []string
+	// Kinds are names, or patterns that end in *, for all kinds that begin like
+	// them. A pattern costs a look into an index per kind that has ready jobs.
+	Kinds []string
+	// Except are kinds, or patterns, to leave out. Where a kind is met by one
+	// of Kinds and one of these, the closer match decides.
+	Except []string
 	Max    int           // free slots, 1 to 1000
 	Lease  time.Duration // 1 s to 1 day
 }
@@ -50,14 +55,14 @@ type Stuck struct {
 }
 
 const claimSQL = `select jobs, looked_at, due_at, lease_end, look_again, more, stuck
-	from @schema@.claim(worker => $1, queue => $2, kinds => $3, max => $4, lease => $5)`
+	from @schema@.claim(worker => $1, queue => $2, kinds => $3, max => $4, lease => $5, except_kinds => $6)`
 
 // Claim takes up to args.Max jobs of one queue: the attempt counts from here.
 // Jobs come by priority, then by their turn; never two of a lane.
 func (s *Store) Claim(ctx context.Context, args ClaimArgs) (Claimed, error) {
 	var c Claimed
 	err := s.do(ctx, func(db DB) error {
-		rows, err := db.Query(ctx, s.sql(claimSQL), args.Worker, args.Queue, args.Kinds, args.Max, args.Lease)
+		rows, err := db.Query(ctx, s.sql(claimSQL), args.Worker, args.Queue, args.Kinds, args.Max, args.Lease, append([]string{}, args.Except...))
 		if err != nil {
 			return err
 		}

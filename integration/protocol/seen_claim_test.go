@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	limitedScans = `select r.* from unnest(claim.kinds) k(kind)
+	limitedScans = `select r.* from unnest(wanted) k(kind)
        cross join lateral (
          select j.id, j.priority, j.turn, j.worker <> @schema@.nobody() as suspect
            from @schema@.job j

@@ -1,17 +1,21 @@
 -- replaceable
 -- Claims.
 
--- claim takes up to max jobs of one queue and the kinds asked for. Only heads
--- and keyless jobs are in the ready line, and a lane has one head, so it never
--- takes two of a lane. Candidates are fixed and locked first; nothing here
--- waits for a row or a lock.
+-- claim takes up to max jobs of one queue and the kinds asked for: names, or
+-- patterns that end in *, without those of except_kinds that are closer. Only
+-- heads and keyless jobs are in the ready line, and a lane has one head, so it
+-- never takes two of a lane. Candidates are fixed and locked first; nothing
+-- here waits for a row or a lock.
 --
 -- jobs are [{id, fence, kind, …}]. due_at is when the next job of any queue
 -- falls due; lease_end the soonest lease end seen; look_again how long a lease
 -- not seen lasts at least; more, if fewer than max were taken, that one was
 -- ready all the same; stuck are sessions that hold a run lock for longer than a
 -- lease past its end.
+drop function if exists @schema@.claim(uuid, text, text[], integer, interval);
+
 create or replace function @schema@.claim(worker uuid, queue text, kinds text[], max integer, lease interval,
+  except_kinds text[] default '{}',
   out jobs json, out looked_at timestamptz, out due_at timestamptz, out lease_end timestamptz,
   out look_again interval, out more boolean, out stuck json)
 language plpgsql
@@ -23,6 +27,7 @@ set plan_cache_mode = force_generic_plan
 as $lockstep$
 #variable_conflict use_column
 declare
+  wanted   text[];
   ids      bigint[];
   suspects bigint[];
   alive    bigint[];
@@ -30,9 +35,10 @@ begin
   perform @schema@.require_read_committed();
   perform @schema@.check_claim(claim.worker, claim.max, claim.lease);
   looked_at := clock_timestamp();
+  wanted := @schema@.ready_kinds(claim.queue, claim.kinds, claim.except_kinds);
   select array_agg(c.id) filter (where not c.suspect), array_agg(c.id) filter (where c.suspect) into ids, suspects
     from (
-      select r.* from unnest(claim.kinds) k(kind)
+      select r.* from unnest(wanted) k(kind)
        cross join lateral (
          select j.id, j.priority, j.turn, j.worker <> @schema@.nobody() as suspect
            from @schema@.job j
@@ -46,7 +52,7 @@ begin
   end if;
   jobs := @schema@.grant_claims(claim.worker, ids, claim.lease);
   select f.due_at, f.lease_end, f.more into due_at, lease_end, more
-    from @schema@.next_look(claim.queue, claim.kinds, claim.looked_at, coalesce(cardinality(ids), 0) < claim.max) f;
+    from @schema@.next_look(claim.queue, wanted, claim.looked_at, coalesce(cardinality(ids), 0) < claim.max) f;
   look_again := @schema@.shortest_lease();
 end $lockstep$;
 

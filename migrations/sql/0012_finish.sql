@@ -15,8 +15,8 @@
 -- leave it to due()) · busy (the row is locked for a moment: report again)
 -- · lost (the claim is not this worker's any more; nothing was changed).
 --
--- take are kinds that the worker has a free slot for: next is the lane's next
--- job, claimed for it, if no other job of that queue is ready for it.
+-- take are kinds, or patterns, that the worker has a free slot for: next is the
+-- lane's next job, claimed for it, if no other job of that queue is ready for it.
 -- settle_only is for a handler's own transaction: a keyed job is only settled
 -- there, and its lane moves on by a second report after the commit. At most
 -- 1,000 reports; those beyond 200 lanes answer busy.
@@ -251,11 +251,11 @@ begin
     idle := array(
       select q.queue from (select distinct j.queue from @schema@.job j where j.id = any (fresh)) q
        where not exists (
-         select 1 from unnest(take) k(kind) cross join lateral (
+         select 1 from unnest(@schema@.ready_kinds(q.queue, take, '{}')) k(kind) cross join lateral (
            select 1 from @schema@.job r
             where r.queue = q.queue and r.kind = k.kind and r.stage = 'r' and r.lease_until <= moment
               and not r.settled and r.id <> all (fresh) limit 1) x));
-    mine := array(select j.id from @schema@.job j where j.id = any (fresh) and j.kind = any (take) and j.queue = any (idle));
+    mine := array(select j.id from @schema@.job j where j.id = any (fresh) and @schema@.kind_rank(j.kind, take) >= 0 and j.queue = any (idle));
   end if;
   perform @schema@.tell_ready(array(select u.id from unnest(fresh) u(id) where u.id <> all (mine)));
   return @schema@.grant_claims(take_over.worker, mine, take_over.lease);
