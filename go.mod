@@ -12,6 +12,7 @@ require (
 	github.com/mattn/go-isatty v0.0.24
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sync v0.25.0
+	pgregory.net/rapid v1.3.0
 )
 
 require (
