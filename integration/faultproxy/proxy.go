@@ -28,16 +28,17 @@ var BlackHole = Fault{DropUp: true, DropDown: true}
 // Proxy forwards TCP connections to one address. Its methods may be called
 // from any goroutine.
 type Proxy struct {
-	target   string
 	listener net.Listener
 	ctx      context.Context // ends with the proxy
 	stop     context.CancelFunc
 	work     sync.WaitGroup
 
 	mu      sync.Mutex
+	target  string
 	fault   Fault
 	changed chan struct{} // closed when fault changes
 	open    map[*link]struct{}
+	orders  []*order // answers to be lost
 }
 
 // Start listens on a free loopback port and forwards to target ("host:port").
@@ -67,11 +68,43 @@ func (p *Proxy) Set(fault Fault) {
 	p.changed = make(chan struct{})
 }
 
+// LeadTo has new connections forwarded to another address, as where a name or a
+// virtual address moves to another machine. Those that are open stay.
+func (p *Proxy) LeadTo(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
+}
+
+func (p *Proxy) leadsTo() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.target
+}
+
 // Cut ends the open connections in order (FIN), as a server that stops does.
 func (p *Proxy) Cut() { p.each((*link).cut) }
 
 // Reset breaks the open connections (RST), as a machine that restarted does.
 func (p *Proxy) Reset() { p.each((*link).reset) }
+
+// Strand breaks the open connections for the server, and leaves the clients'
+// sides open and silent, as where a server's machine has vanished.
+func (p *Proxy) Strand() { p.each(func(l *link) { l.halve(l.client, l.server) }) }
+
+// Abandon breaks the open connections for the clients, and leaves the server's
+// sides open and silent, as where a client's machine has vanished: its sessions
+// go on, with all that they hold, until Bury.
+func (p *Proxy) Abandon() { p.each(func(l *link) { l.halve(l.server, l.client) }) }
+
+// Bury ends what Strand and Abandon have left open.
+func (p *Proxy) Bury() {
+	p.each(func(l *link) {
+		if !l.survives(nil) {
+			l.cut()
+		}
+	})
+}
 
 // Close ends the proxy and its connections, and waits for its goroutines.
 func (p *Proxy) Close() error {

@@ -11,12 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/lockstep-pg/lockstep/integration/faultproxy"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // silence is how long a test listens before it believes that nothing comes.
 const silence = 50 * time.Millisecond
@@ -190,8 +186,10 @@ func dial(t *testing.T, proxy *faultproxy.Proxy) *peer {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	return &peer{t, conn, bufio.NewReader(conn)}
+	return newPeer(t, conn)
 }
+
+func newPeer(t *testing.T, conn net.Conn) *peer { return &peer{t, conn, bufio.NewReader(conn)} }
 
 func (p *peer) say(line string) {
 	p.t.Helper()
