@@ -7,6 +7,9 @@
 // this machine, and unless [Config].Durable is set it does not wait for the
 // disk: its commits survive a kill of all its processes, not of the machine.
 //
+// [Server.Standby] makes a second server that follows the first, for tests of
+// what a failover does.
+//
 // PostgreSQL refuses to run as root, so root's servers run as the user postgres
 // or, where there is none, nobody. On Linux a server ends with the process that
 // started it, however that ends; elsewhere it outlives a parent that is killed.

@@ -60,7 +60,15 @@ func (o *owner) prepare(dir string) error {
 	if err != nil || len(entries) > 0 {
 		return err
 	}
-	return os.Chown(dir, int(o.uid), int(o.gid))
+	return o.own(dir)
+}
+
+// own gives a file or folder to the server's user.
+func (o *owner) own(path string) error {
+	if o == nil {
+		return nil
+	}
+	return os.Chown(path, int(o.uid), int(o.gid))
 }
 
 // reaches tells whether every folder up to and with dir lets the user through.
