@@ -6,7 +6,11 @@ GO ?= go
 GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: demo test bench lint postgres
+# How long faults are struck, and which plan; SEED=0 draws one.
+FAULTS ?= 10m
+SEED   ?= 0
+
+.PHONY: demo test faults bench lint postgres
 
 # demo works a queue and proves, on its own data, that nothing was lost,
 # overlapped or out of order.
@@ -17,6 +21,11 @@ demo: postgres
 test: postgres
 	$(GO) vet ./...
 	$(GO) test -race -count=1 -timeout 10m ./...
+
+# faults strikes a queue at work with every kind of fault, for FAULTS and until
+# each was struck once, and has an independent checker judge what became of it.
+faults: postgres
+	$(GO) test -count=1 -timeout 2h -v -run '^TestFaults$$' ./integration/faults -faults.length=$(FAULTS) -faults.seed=$(SEED)
 
 # bench measures speed and latency on this machine and prints its set-up.
 bench: postgres

@@ -15,10 +15,10 @@ type Answer struct {
 }
 
 // LoseAnswer loses the answer to the next statement that match accepts, on any
-// connection: the server carries it out, outside of a transaction block it has
-// committed it, and then the connection breaks (RST). A statement that fails,
-// and a COMMIT that turns out to be a rollback, do not count: they are answered
-// as ever, and the next one is waited for.
+// connection: the server carries it out and commits it, and then the connection
+// breaks (RST). What commits nothing does not count: a statement that fails or
+// that leaves a transaction open, a COMMIT that turns out to be a rollback. It is
+// answered as ever, and the next one is waited for.
 //
 // The channel gets one value, when the connection has been broken. Until then
 // forget takes the order back, and tells whether that was in time; if it was
@@ -111,6 +111,7 @@ func (l *link) said(p *Proxy, data []byte) (pass []byte, lost bool) {
 			l.refused = true
 		case 'Z':
 			ready = true
+			l.refused = l.refused || string(body) != "I"
 		}
 	})
 	if !ready || !l.refused {

@@ -78,8 +78,8 @@ func TestStatementWithoutAnswer(t *testing.T) {
 	}
 }
 
-// TestRefusalIsAnswered: of what fails nothing is in doubt, so the order waits
-// for what does not.
+// TestRefusalIsAnswered: what commits nothing is not in doubt, so the order
+// waits for what does.
 func TestRefusalIsAnswered(t *testing.T) {
 	t.Parallel()
 	db, proxy, conn := database(t)
@@ -89,6 +89,9 @@ func TestRefusalIsAnswered(t *testing.T) {
 		t.Fatalf("a statement that fails: %v", err)
 	}
 	_, _ = conn.Exec(t.Context(), "begin")
+	if _, err := conn.Exec(t.Context(), "insert into kept values (1)"); err != nil {
+		t.Fatalf("a statement in an open transaction: %v", err)
+	}
 	_, _ = conn.Exec(t.Context(), "no such statement")
 	if tag, err := conn.Exec(t.Context(), "commit"); err != nil || tag.String() != "ROLLBACK" {
 		t.Fatalf("a commit that rolls back: %v, %v", tag, err)

@@ -18,7 +18,7 @@ type link struct {
 	prepared map[string]string // SQL by the statement's name
 	losing   *order            // the answer on its way is not for the client
 	answer   Answer
-	refused  bool // the statement failed
+	refused  bool // the statement committed nothing
 	held     []byte
 	survivor *net.TCPConn // goes on although the other side is closed
 }
