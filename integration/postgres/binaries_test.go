@@ -35,6 +35,7 @@ func TestFindBinariesOnPath(t *testing.T) {
 	if err := os.Symlink(filepath.Join(real, "postgres"), filepath.Join(link, "postgres")); err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv(BinVariable, "")
 	t.Setenv("PATH", link+":"+os.Getenv("PATH"))
 	if got, err := FindBinaries(); got != real {
 		t.Errorf("found %q (%v), want %q", got, err, real)
@@ -43,9 +44,27 @@ func TestFindBinariesOnPath(t *testing.T) {
 
 func TestFindBinariesSkipsTheOld(t *testing.T) {
 	old := fakeBinaries(t, filepath.Join(reachableTempDir(t), "old"), "13.9")
+	t.Setenv(BinVariable, "")
 	t.Setenv("PATH", old+":"+os.Getenv("PATH"))
 	if got, err := FindBinaries(); got == old {
 		t.Errorf("took version 13 (%v)", err)
+	}
+}
+
+// TestBinVariable: the folder named is used, or refused, and nothing else is
+// looked for.
+func TestBinVariable(t *testing.T) {
+	base := reachableTempDir(t)
+	named := fakeBinaries(t, filepath.Join(base, "named"), "18.1")
+	t.Setenv(BinVariable, named)
+	if got, err := FindBinaries(); got != named {
+		t.Errorf("found %q (%v), want %q", got, err, named)
+	}
+	for _, dir := range []string{filepath.Join(base, "missing"), fakeBinaries(t, filepath.Join(base, "old"), "13.9")} {
+		t.Setenv(BinVariable, dir)
+		if got, err := FindBinaries(); !errors.Is(err, ErrNoBinaries) || !strings.Contains(err.Error(), dir) {
+			t.Errorf("found %q (%v) where %s names %s", got, err, BinVariable, dir)
+		}
 	}
 }
 

@@ -35,7 +35,7 @@ begin
   for looked in 1 .. least(greatest(sweep.max, 1), 1000) loop
     select j.queue, j.tenant, j.ordering_key,
            exists (select 1 from @schema@.job h where h.queue = j.queue and h.tenant = j.tenant
-                     and h.ordering_key = j.ordering_key and h.stage in ('r', 'b')) as headed
+                     and h.ordering_key = j.ordering_key and h.stage in ('r', 'b') offset 0) as headed -- offset 0: never hashed over all heads
       into lane
       from @schema@.job j
      where j.stage = 'w' and (j.queue, j.tenant, j.ordering_key) > (sweep.cursor[1], sweep.cursor[2], sweep.cursor[3])
