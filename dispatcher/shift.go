@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,8 +10,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/lockstep-pg/lockstep/listener"
 	"github.com/lockstep-pg/lockstep/locks"
+	"github.com/lockstep-pg/lockstep/migrations"
 	"github.com/lockstep-pg/lockstep/store"
 )
 
@@ -89,23 +93,37 @@ func newShift(ctx context.Context, d *Dispatcher, handlers map[string]*handler) 
 func (s *shift) begin(ctx context.Context) error {
 	retry := newBackoff(100*time.Millisecond, 10*time.Second)
 	for {
-		var known store.Registered
-		err := s.heart.use(ctx, func(ctx context.Context, db *store.Store) (err error) {
-			known, err = db.Register(ctx, s.registration())
-			return err
-		})
+		known, err := s.enrol(ctx)
 		if err == nil {
 			return s.prepare(known)
 		}
 		if ctx.Err() != nil {
 			return nil
 		}
-		if !unavailable(err) {
+		if misfit(err) || !unavailable(err) {
 			return registerError(s.cfg.Schema, err)
 		}
 		s.trouble(ctx, "register", err)
 		_ = sleep(ctx, retry.NextBackOff())
 	}
+}
+
+// enrol registers in a schema of the version that this program is made for.
+func (s *shift) enrol(ctx context.Context) (known store.Registered, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.heart.timeout(), errNoAnswer)
+	defer cancel()
+	err = s.conns.heartbeat.use(ctx, func(conn *pgx.Conn) (err error) {
+		if err = migrations.Require(ctx, conn, s.cfg.Schema); err == nil {
+			known, err = s.store(conn).Register(ctx, s.registration())
+		}
+		return err
+	})
+	return known, err
+}
+
+// misfit tells of a schema that is of another version than this program.
+func misfit(err error) bool {
+	return errors.Is(err, migrations.ErrNewer) || errors.Is(err, migrations.ErrPending)
 }
 
 func (s *shift) registration() store.Registration {

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/lockstep-pg/lockstep/migrations"
 	"github.com/lockstep-pg/lockstep/store"
 )
 
@@ -28,6 +29,20 @@ type databaseFlags struct {
 // schema is the schema asked for.
 func (f databaseFlags) schema(env func(string) string) string {
 	return cmp.Or(f.Schema, env("LOCKSTEP_SCHEMA"), store.DefaultSchema)
+}
+
+// connect opens the database asked for, and refuses a schema that is of another
+// version than this program.
+func (f databaseFlags) connect(ctx context.Context, env func(string) string) (*pgx.Conn, error) {
+	conn, err := f.serverFlags.connect(ctx, env)
+	if err != nil {
+		return nil, err
+	}
+	if err := migrations.Require(ctx, conn, f.schema(env)); err != nil {
+		closeConn(ctx, conn)
+		return nil, notMigrated(err)
+	}
+	return conn, nil
 }
 
 // serverFlags say which database a command works on.

@@ -28,7 +28,7 @@ func (c *enqueueCommand) many(a *app) error {
 	defer input.Close()
 	conn, err := c.connect(a.ctx, a.env)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w (nothing was enqueued)", err)
 	}
 	defer closeConn(a.ctx, conn)
 	load := &load{

@@ -85,7 +85,7 @@ func (c *migrateDown) Run(a *app) error {
 
 // withConn calls fn with a connection, and what to migrate over it.
 func (f databaseFlags) withConn(a *app, fn func(*pgx.Conn, migrations.Config) error) error {
-	conn, err := f.connect(a.ctx, a.env)
+	conn, err := f.serverFlags.connect(a.ctx, a.env)
 	if err != nil {
 		return err
 	}

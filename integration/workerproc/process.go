@@ -31,8 +31,16 @@ func Start(t testing.TB, role string, args ...string) *Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Process{role: role, cmd: exec.Command(program, args...), done: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), roleVariable+"="+role)
+	cmd := exec.Command(program, args...)
+	cmd.Env = append(os.Environ(), roleVariable+"="+role)
+	return StartCommand(t, role, cmd)
+}
+
+// StartCommand starts any program under a name of the test's, and ends it as
+// Start does. The command's output is the process's.
+func StartCommand(t testing.TB, role string, cmd *exec.Cmd) *Process {
+	t.Helper()
+	p := &Process{role: role, cmd: cmd, done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	p.cmd.SysProcAttr = processAttributes()
 	if err := p.start(); err != nil {
