@@ -56,9 +56,6 @@ func TestTxCommitsWithTheJob(t *testing.T) {
 	if n := r.effects(); n != 20 {
 		t.Errorf("%d effects, want 20", n)
 	}
-	if n := testdb.Value[int](t, r.db, "select count(*) from pg_locks join pg_database d on d.oid = database where locktype = 'advisory' and datname = current_database()"); n != 0 {
-		t.Errorf("%d advisory locks are left (C18)", n)
-	}
 }
 
 // TestTxRollsBack whatever does not complete the job.

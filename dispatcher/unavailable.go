@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/lockstep-pg/lockstep/store"
 )
 
 const (
@@ -41,7 +43,7 @@ func unavailable(err error) bool {
 	if !errors.As(err, &pg) {
 		return true
 	}
-	return strings.HasPrefix(pg.Code, "08") || slices.Contains(gone, pg.Code)
+	return strings.HasPrefix(pg.Code, "08") || slices.Contains(gone, pg.Code) || store.NotifyQueueFull(err)
 }
 
 // coded reports whether the server answered with one of these SQLSTATEs.

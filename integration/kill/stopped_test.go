@@ -2,6 +2,7 @@ package kill
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"syscall"
 	"testing"
 	"time"
@@ -10,11 +11,22 @@ import (
 	"github.com/lockstep-pg/lockstep/integration/puppet"
 )
 
-// TestStoppedWorkerChangesNothing freezes a worker beyond its leases. When it
-// wakes up, half of its jobs run elsewhere and half are done: it reports them all
-// as completed.
-func TestStoppedWorkerChangesNothing(t *testing.T) {
+// TestC81_StoppedWorkerChangesNothing freezes a worker beyond its leases, in
+// rounds of other timing. When it wakes up, half of its jobs run elsewhere and
+// half are done: it reports them all as completed.
+func TestC81_StoppedWorkerChangesNothing(t *testing.T) {
 	t.Parallel()
+	for round := range 3 {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			t.Parallel()
+			stopAndGoOn(t, time.Duration(rand.IntN(1500))*time.Millisecond)
+		})
+	}
+}
+
+// stopAndGoOn freezes a worker a while after its jobs have started.
+func stopAndGoOn(t *testing.T, after time.Duration) {
+	t.Logf("stopped after %v", after)
 	s := puppet.NewScene(t)
 	x := s.Start(t, puppet.Config{Name: "x", Kinds: []string{"k"}, Lease: 2 * time.Second})
 	script := puppet.Script{"x": puppet.Late(), "y": puppet.Work(3 * time.Second)}
@@ -27,6 +39,7 @@ func TestStoppedWorkerChangesNothing(t *testing.T) {
 	s.AwaitStart(t, "x", jobs...)
 	s.Start(t, puppet.Config{Name: "y", Kinds: []string{"k"}})
 
+	<-time.After(after) // at any moment between heartbeats
 	x.Signal(t, syscall.SIGSTOP)
 	s.AwaitCompleted(t, done...)
 	s.AwaitStart(t, "y", running...)
