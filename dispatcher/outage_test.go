@@ -3,6 +3,8 @@ package dispatcher_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,12 +16,18 @@ import (
 )
 
 // TestC24Outage: handlers end, half of them with errors, while the database is
-// away. When it is back each outcome is recorded, in the same attempt.
+// away. Their errors are in the log at once, the reports are tried again at growing
+// intervals, and when the database is back each outcome is recorded, in the same
+// attempt, and new jobs are claimed.
 func TestC24Outage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	pool, proxy := r.proxied()
-	d := r.dispatcherOn(pool, dispatcher.Config{Queues: map[string]dispatcher.Queue{"default": {Concurrency: 20}}})
+	var log syncBuffer
+	d := r.dispatcherOn(pool, dispatcher.Config{
+		Queues: map[string]dispatcher.Queue{"default": {Concurrency: 20}},
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
 	gate := make(chan struct{})
 	dispatcher.Handle(d, "k", func(_ context.Context, job dispatcher.Job[payload]) error {
 		<-gate
@@ -43,10 +51,27 @@ func TestC24Outage(t *testing.T) {
 	proxy.Reset()
 	close(gate)
 	r.await("ended", 20, func(e dispatcher.Event) bool { return e.Type == dispatcher.Ended })
-	r.await("finish failed", 2, func(e dispatcher.Event) bool { return e.Type == dispatcher.Trouble && e.Reason == "finish" })
+	failed := func(e dispatcher.Event) bool { return e.Type == dispatcher.Trouble && e.Reason == "finish" }
+	r.await("finish failed", 1, failed)
+	began := time.Now()
+	r.await("finish failed", 8, failed)
+	// 20 ms, doubled each time, give or take a half, and two calls may fail at once.
+	if took, least := time.Since(began), 200*time.Millisecond; took < least {
+		t.Errorf("7 more reports failed within %v, want a backoff of at least %v in all", took, least)
+	}
+	ids = append(ids, r.enqueue(store.NewJob{Kind: "k", Payload: payload{21}})...) // the producer's way is another
+
 	proxy.Set(faultproxy.Fault{})
-	r.awaitRecorded(20)
-	for i, id := range ids {
+	back := time.Now()
+	r.awaitType(dispatcher.Started, ids[20]) // within 30 s, or it fails
+	t.Logf("the first claim came %v after the database", time.Since(back))
+	r.awaitRecorded(21)
+	for i := 0; i < 20; i += 2 {
+		if !strings.Contains(log.String(), fmt.Sprintf(`"own error %d"`, i)) {
+			t.Errorf("the log does not tell of the error of handler %d:\n%s", i, log.String())
+		}
+	}
+	for i, id := range ids[:20] {
 		state, attempt, note := r.fate(id)
 		want, error := "completed", ""
 		if i%2 == 0 {

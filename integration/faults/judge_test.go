@@ -107,10 +107,8 @@ func (j *judgement) index() {
 		j.runs[run.Marker] = append(j.runs[run.Marker], run)
 		j.lanes[run.Lane] = append(j.lanes[run.Lane], run)
 	}
-	for _, all := range []map[string][]Run{j.runs} {
-		for _, runs := range all {
-			slices.SortStableFunc(runs, byFence)
-		}
+	for _, runs := range j.runs {
+		slices.SortStableFunc(runs, byFence)
 	}
 	for _, runs := range j.lanes {
 		slices.SortStableFunc(runs, byFence)
