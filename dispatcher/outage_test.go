@@ -45,7 +45,7 @@ func TestC24Outage(t *testing.T) {
 		jobs = append(jobs, store.NewJob{Kind: "k", OrderingKey: key, Payload: payload{i}})
 	}
 	ids := r.enqueue(jobs...)
-	r.start(d)
+	stop := r.start(d)
 	r.await("started", 20, func(e dispatcher.Event) bool { return e.Type == dispatcher.Started })
 	proxy.Set(faultproxy.Fault{Refuse: true})
 	proxy.Reset()
@@ -66,6 +66,7 @@ func TestC24Outage(t *testing.T) {
 	r.awaitType(dispatcher.Started, ids[20]) // within 30 s, or it fails
 	t.Logf("the first claim came %v after the database", time.Since(back))
 	r.awaitRecorded(21)
+	stop()
 	for i := 0; i < 20; i += 2 {
 		if !strings.Contains(log.String(), fmt.Sprintf(`"own error %d"`, i)) {
 			t.Errorf("the log does not tell of the error of handler %d:\n%s", i, log.String())
