@@ -13,7 +13,7 @@ SEED   ?= 0
 # Major versions of PostgreSQL that test-versions tests against.
 VERSIONS ?= 14 15 16 17 18
 
-.PHONY: demo test test-versions faults bench lint postgres
+.PHONY: demo test test-versions teeth faults bench lint postgres
 
 # demo works a queue and proves, on its own data, that nothing was lost,
 # overlapped or out of order.
@@ -29,6 +29,11 @@ test: postgres
 # each was struck once, and has an independent checker judge what became of it.
 faults: postgres
 	$(GO) test -count=1 -timeout 2h -v -run '^TestFaults$$' ./integration/faults -faults.length=$(FAULTS) -faults.seed=$(SEED)
+
+# teeth takes rules out of the code, one at a time, and fails unless the tests
+# turn red that must. It prints which did.
+teeth: postgres
+	$(GO) test -count=1 -timeout 30m -v -run '^TestTeeth$$' ./integration/teeth -teeth
 
 # test-versions runs the tests that need a database against other versions of
 # PostgreSQL, without the race detector, and prints a table of the results.
