@@ -64,9 +64,9 @@ func TestC87Shutdown(t *testing.T) {
 	}
 }
 
-// TestShutdownWithoutDatabase: what can't be recorded any more is told, and Run
+// TestC87ShutdownWithoutDatabase: what can't be recorded any more is told, and Run
 // returns all the same.
-func TestShutdownWithoutDatabase(t *testing.T) {
+func TestC87ShutdownWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	pool, proxy := r.proxied()

@@ -79,16 +79,35 @@ func TestWokenByDueTimes(t *testing.T) {
 	}
 }
 
-// TestC6BacklogAtStart: what is there runs at once, what is due later in time.
+// TestC6BacklogAtStart: what is there when a dispatcher starts runs at once, and
+// what is due later in time, without the poll.
 func TestC6BacklogAtStart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	d := r.dispatcher(dispatcher.Config{})
-	dispatcher.Handle(d, "k", nop)
-	jobs := []store.NewJob{{Kind: "k"}, {Kind: "k"}, {Kind: "k", Delay: 500 * time.Millisecond}}
+	dispatcher.Handle(d, "now", nop)
+	dispatcher.Handle(d, "later", nop)
+	var jobs []store.NewJob
+	for range 10 {
+		jobs = append(jobs, store.NewJob{Kind: "now"})
+	}
+	for range 5 {
+		jobs = append(jobs, store.NewJob{Kind: "later", Delay: 1500 * time.Millisecond})
+	}
 	r.enqueue(jobs...)
 	r.start(d)
-	r.awaitRecorded(3)
+	r.awaitRecorded(15)
+	const late = "select coalesce(max(claimed_at - run_at), '0') from lockstep.finished_job where kind = $1"
+	if n := testdb.Value[int](t, r.db, "select count(*) from lockstep.finished_job where claimed_at < run_at"); n != 0 {
+		t.Errorf("%d jobs ran before they were due", n)
+	}
+	if took := testdb.Value[time.Duration](t, r.db, late, "later"); took > 10*time.Second {
+		t.Errorf("a job ran %v after it was due", took)
+	}
+	q := d.Stats().Queues["default"]
+	if q.Looks[dispatcher.ByCatchUp].Jobs < 10 || q.Looks[dispatcher.ByPoll].Jobs != 0 || q.LostSignals != 0 {
+		t.Errorf("%+v", q)
+	}
 }
 
 // TestLaneAlternatesBetweenDispatchers: each finish of one is the other's
