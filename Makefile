@@ -13,7 +13,7 @@ SEED   ?= 0
 # Major versions of PostgreSQL that test-versions tests against.
 VERSIONS ?= 14 15 16 17 18
 
-.PHONY: demo test test-versions teeth faults bench lint postgres
+.PHONY: demo test test-versions teeth faults bench lint postgres pgbouncer
 
 # demo works a queue and proves, on its own data, that nothing was lost,
 # overlapped or out of order.
@@ -21,7 +21,7 @@ demo: postgres
 	$(GO) run ./cmd/lockstep demo
 
 # test runs everything, with the race detector, whether it passed before or not.
-test: postgres
+test: postgres pgbouncer
 	$(GO) vet ./...
 	$(GO) test -race -count=1 -timeout 10m ./...
 
@@ -37,7 +37,7 @@ teeth: postgres
 
 # test-versions runs the tests that need a database against other versions of
 # PostgreSQL, without the race detector, and prints a table of the results.
-test-versions:
+test-versions: pgbouncer
 	$(GO) run ./integration/versions $(VERSIONS)
 
 # bench measures speed and latency on this machine and prints its set-up.
@@ -55,3 +55,7 @@ lint:
 # postgres finds PostgreSQL's server binaries, or gets them and says how.
 postgres:
 	@integration/postgres/install.sh
+
+# pgbouncer finds the pooler that some tests need, or gets it.
+pgbouncer:
+	@integration/pgbouncer/install.sh

@@ -11,6 +11,7 @@ import (
 
 // conns are a dispatcher's connections to the database.
 type conns struct {
+	pooler    *pooler // what is known of one in front of the database
 	listen    func(context.Context) (*pgx.Conn, error)
 	heartbeat *sessions
 	control   *sessions
@@ -24,14 +25,13 @@ const connectTimeout = 5 * time.Second
 // newConns derives connections from the pool's configuration: same server, same
 // hooks (BeforeConnect, AfterConnect), other application_name.
 func newConns(pool *pgxpool.Config, listen *pgx.ConnConfig, control, txs int) *conns {
-	c := &conns{
-		listen:    dial(pool, "listener"),
-		heartbeat: newSessions(heartbeatConns, dial(pool, "heartbeat")),
-		control:   newSessions(control, dial(pool, "control")),
-		tx:        newSessions(txs, dial(pool, "tx")),
-	}
+	c := &conns{pooler: &pooler{}}
+	c.listen = dial(pool, "listener", pgx.ConnectConfig)
+	c.heartbeat = newSessions(heartbeatConns, dial(pool, "heartbeat", c.pooler.connect))
+	c.control = newSessions(control, dial(pool, "control", c.pooler.connect))
+	c.tx = newSessions(txs, dial(pool, "tx", c.pooler.connect))
 	if listen != nil {
-		c.listen = dial(&pgxpool.Config{ConnConfig: listen}, "listener")
+		c.listen = dial(&pgxpool.Config{ConnConfig: listen}, "listener", pgx.ConnectConfig)
 	}
 	return c
 }
@@ -42,8 +42,11 @@ func (c *conns) close() {
 	c.tx.close()
 }
 
+// connector opens a connection.
+type connector func(context.Context, *pgx.ConnConfig) (*pgx.Conn, error)
+
 // dial makes a function that opens connections for a role of ours.
-func dial(pool *pgxpool.Config, role string) func(context.Context) (*pgx.Conn, error) {
+func dial(pool *pgxpool.Config, role string, connect connector) func(context.Context) (*pgx.Conn, error) {
 	return func(ctx context.Context) (*pgx.Conn, error) {
 		cfg := pool.ConnConfig.Copy()
 		cfg.RuntimeParams["application_name"] = appName(cfg.RuntimeParams["application_name"], role)
@@ -55,7 +58,7 @@ func dial(pool *pgxpool.Config, role string) func(context.Context) (*pgx.Conn, e
 				return nil, err
 			}
 		}
-		conn, err := pgx.ConnectConfig(ctx, cfg)
+		conn, err := connect(ctx, cfg)
 		if err != nil || pool.AfterConnect == nil {
 			return conn, err
 		}

@@ -95,6 +95,7 @@ func (s *shift) begin(ctx context.Context) error {
 	for {
 		known, err := s.enrol(ctx)
 		if err == nil {
+			s.adviseOnPooler()
 			return s.prepare(known)
 		}
 		if ctx.Err() != nil {

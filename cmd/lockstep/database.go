@@ -100,6 +100,9 @@ func (f serverFlags) connect(ctx context.Context, env func(string) string) (*pgx
 	if err != nil {
 		return nil, err
 	}
+	if mode := &config.ConnConfig.DefaultQueryExecMode; *mode == pgx.QueryExecModeCacheStatement {
+		*mode = pgx.QueryExecModeExec // works through a pooler in transaction mode too
+	}
 	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
 	if err != nil {
 		_, name, _ := f.source(env)

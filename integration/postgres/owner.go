@@ -37,6 +37,13 @@ func serverOwner() (*owner, error) {
 	return nil, errors.New("PostgreSQL does not run as root, and there is neither a user postgres nor nobody to run it as")
 }
 
+// Credential is the user that servers of root's run as, and that other programs
+// which refuse root may run as; nil for any other user, who may run them.
+func Credential() (*syscall.Credential, error) {
+	owner, err := serverOwner()
+	return owner.credential(), err
+}
+
 func (o *owner) credential() *syscall.Credential {
 	if o == nil {
 		return nil

@@ -6,6 +6,10 @@ import "syscall"
 
 // processAttributes puts a process into a group of its own, away from the
 // terminal's interrupts.
-func processAttributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true}
+func processAttributes(wanted *syscall.SysProcAttr) *syscall.SysProcAttr {
+	attributes := &syscall.SysProcAttr{Setpgid: true}
+	if wanted != nil {
+		attributes.Credential = wanted.Credential
+	}
+	return attributes
 }

@@ -37,12 +37,13 @@ func Start(t testing.TB, role string, args ...string) *Process {
 }
 
 // StartCommand starts any program under a name of the test's, and ends it as
-// Start does. The command's output is the process's.
+// Start does. The command's output is the process's; of its SysProcAttr only the
+// Credential counts.
 func StartCommand(t testing.TB, role string, cmd *exec.Cmd) *Process {
 	t.Helper()
 	p := &Process{role: role, cmd: cmd, done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
-	p.cmd.SysProcAttr = processAttributes()
+	p.cmd.SysProcAttr = processAttributes(cmd.SysProcAttr)
 	if err := p.start(); err != nil {
 		t.Fatalf("starting %s: %v", role, err)
 	}
