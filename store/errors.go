@@ -26,6 +26,9 @@ var (
 	// ErrHidden (LS007): a trigger could not see its own rows, which means that
 	// row-level security is forced on the table.
 	ErrHidden = errors.New("lockstep: rows hidden from their own trigger")
+	// ErrNotHome (LS009): this database is a copy of the one whose jobs these
+	// are; see Adopt.
+	ErrNotHome = errors.New("lockstep: this database is a copy")
 )
 
 var sentinels = map[string]error{
@@ -36,6 +39,7 @@ var sentinels = map[string]error{
 	"LS005": ErrNotFound,
 	"LS006": ErrState,
 	"LS007": ErrHidden,
+	"LS009": ErrNotHome,
 }
 
 // FieldError is an argument that was refused. It matches ErrInvalid.

@@ -7,6 +7,7 @@
 //	lockstep enqueue --file jobs.ndjson
 //	lockstep verify
 //	lockstep verify --ids enqueued.txt
+//	lockstep adopt
 //	lockstep demo
 //	lockstep version
 //

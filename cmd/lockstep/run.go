@@ -29,6 +29,7 @@ type commandLine struct {
 	Migrate migrateCommand `cmd:"" help:"Create, update, show or remove Lockstep's schema."`
 	Enqueue enqueueCommand `cmd:"" help:"Enqueue one job by flags, or many from a file."`
 	Verify  verifyCommand  `cmd:"" help:"Prove on the database's own data that jobs ran in order and one at a time, and that none is lost or stuck; ends in 1 if anything is found."`
+	Adopt   adoptCommand   `cmd:"" help:"Let a restored copy of a database run the jobs in it; until then its workers are refused."`
 	Demo    demoCommand    `cmd:"" help:"Run a busy queue for half a minute and prove that it kept its promises."`
 	Version versionCommand `cmd:"" help:"Show the version."`
 }
@@ -98,7 +99,7 @@ func checkText(args []string) error {
 // commandOf is the command that args begin with, and a blank, as far as it is one.
 func commandOf(args []string) string {
 	switch args[0] {
-	case "migrate", "enqueue", "verify", "demo", "version":
+	case "migrate", "enqueue", "verify", "adopt", "demo", "version":
 		return args[0] + " "
 	default:
 		return ""

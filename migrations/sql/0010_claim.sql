@@ -34,6 +34,7 @@ declare
 begin
   perform @schema@.require_read_committed();
   perform @schema@.check_claim(claim.worker, claim.max, claim.lease);
+  perform @schema@.require_home();
   looked_at := clock_timestamp();
   wanted := @schema@.ready_kinds(claim.queue, claim.kinds, claim.except_kinds);
   select array_agg(c.id) filter (where not c.suspect), array_agg(c.id) filter (where c.suspect) into ids, suspects

@@ -14,6 +14,7 @@ declare
   shortest constant interval := @schema@.shortest_lease();
 begin
   perform @schema@.check_claim(register.dispatcher, 1, register.lease);
+  perform @schema@.require_home();
   if register.name is null or octet_length(register.name) > 200 then
     perform @schema@.refuse('name', 'name must be at most 200 bytes long');
   elsif register.queues is null or register.kinds is null then
