@@ -98,7 +98,7 @@ func TestC81_LateFinishTouchesNothing(t *testing.T) {
 	pool, proxy := r.heartbeatsThrough()
 	var log syncBuffer
 	slots := map[string]dispatcher.Queue{"default": {Concurrency: rounds}}
-	late := r.dispatcherOn(pool, dispatcher.Config{Lease: 4 * time.Second, Queues: slots, MaxJobs: rounds, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	late := r.dispatcherOn(pool, dispatcher.Config{Lease: 8 * time.Second, Queues: slots, MaxJobs: rounds, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	next := other.dispatcher(dispatcher.Config{Lease: 30 * time.Second, Queues: slots})
 	all := &attempts{running: map[string]int64{}, taken: map[string]chan struct{}{}}
 	pause := func() { <-time.After(time.Duration(rand.IntN(1500)) * time.Millisecond) }
