@@ -23,7 +23,8 @@ type attempt struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	tx      pgx.Tx // what a transactional handler works in
+	tx      pgx.Tx    // what a transactional handler works in
+	sent    time.Time // when its claim was
 	started time.Time
 
 	mu     sync.Mutex
@@ -34,7 +35,7 @@ type attempt struct {
 
 // newAttempt takes charge of a job whose claim was sent at sent.
 func (s *shift) newAttempt(q *queue, job store.Job, sent time.Time) *attempt {
-	a := &attempt{shift: s, queue: q, handler: q.kinds.handler(job.Kind), job: job}
+	a := &attempt{shift: s, queue: q, handler: q.kinds.handler(job.Kind), job: job, sent: sent}
 	a.lease.end = sent.Add(s.cfg.Lease)
 	a.ctx, a.cancel = context.WithCancelCause(s.work)
 	a.ctx = context.WithValue(a.ctx, attemptKey{}, a)
@@ -88,7 +89,7 @@ func (a *attempt) run() (o outcome, late *call) {
 		return outcome{Outcome: store.Released, reason: "claimed while stopping"}, nil
 	}
 	a.started = time.Now()
-	a.tell(Event{Type: Started})
+	a.tell(Event{Type: Started, Took: a.started.Sub(a.sent), Waited: a.job.ClaimedAt.Sub(a.job.RunAt)})
 	if a.handler.transactional {
 		return a.runTx()
 	}

@@ -17,18 +17,22 @@ const callTimeout = 8 * time.Second
 // store is the store on one of our connections.
 func (s *shift) store(db store.DB) *store.Store { return store.New(db).In(s.cfg.Schema) }
 
-// control makes one call on a control connection. Once sent, it is not taken
-// back when the dispatcher stops: its answer may be jobs that are claimed.
-func (s *shift) control(fn func(context.Context, *store.Store) error) error {
+// control makes one call of a loop on a control connection. Once sent, it is not
+// taken back when the dispatcher stops: its answer may be jobs that are claimed.
+func (s *shift) control(loop Loop, fn func(context.Context, *store.Store) error) error {
 	ctx, cancel := context.WithTimeoutCause(s.writes, s.callTimeout, errNoAnswer)
 	defer cancel()
-	return s.conns.control.use(ctx, func(conn *pgx.Conn) error {
+	err := s.conns.control.use(ctx, func(conn *pgx.Conn) error {
 		return fn(ctx, s.store(conn))
 	})
+	if err == nil {
+		s.worked.note(loop)
+	}
+	return err
 }
 
 func (s *shift) claim(args store.ClaimArgs) (c store.Claimed, err error) {
-	err = s.control(func(ctx context.Context, db *store.Store) (err error) {
+	err = s.control(LoopClaim, func(ctx context.Context, db *store.Store) (err error) {
 		c, err = db.Claim(ctx, args)
 		return err
 	})
@@ -36,7 +40,7 @@ func (s *shift) claim(args store.ClaimArgs) (c store.Claimed, err error) {
 }
 
 func (s *shift) finish(args store.FinishArgs) (answers map[int64]store.Finished, err error) {
-	err = s.control(func(ctx context.Context, db *store.Store) (err error) {
+	err = s.control(LoopFinish, func(ctx context.Context, db *store.Store) (err error) {
 		answers, err = db.Finish(ctx, args)
 		return err
 	})

@@ -78,7 +78,8 @@ type Config struct {
 
 	// Logger gets a line per change of a job's state, with the reason, never
 	// with payloads: completed at level debug, released, snoozed and cancelled
-	// at info, failed at warn, dead at error. Nil: slog.Default().
+	// at info, failed at warn, dead at error. An error that is a slog.LogValuer
+	// is logged as that says, not as its text. Nil: slog.Default().
 	Logger *slog.Logger
 }
 

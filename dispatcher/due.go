@@ -98,7 +98,7 @@ func (d *due) pass(ctx context.Context) {
 	mark, told := s.progress.Load(), d.reached()
 	sent := time.Now()
 	var moved store.Moved
-	err := s.control(func(ctx context.Context, db *store.Store) (err error) {
+	err := s.control(LoopDue, func(ctx context.Context, db *store.Store) (err error) {
 		moved, err = db.Due(ctx, dueLimit)
 		return err
 	})

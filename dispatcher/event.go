@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -35,6 +36,7 @@ type Event struct {
 	Type    EventType
 	Queue   string
 	Kind    string
+	Handler string // as it was registered: Kind, or the pattern that Kind meets
 	JobID   int64
 	Fence   int64
 	Attempt int
@@ -44,13 +46,15 @@ type Event struct {
 	Wake    Reason        // of Looked
 	Jobs    int           // of Looked and Wakeless
 	Ran     time.Duration // of Ended, Unstuck: since the handler began
-	Took    time.Duration // of Looked: the database's answer
+	Took    time.Duration // of Looked: the database's answer; of Started: since the claim was sent
+	Waited  time.Duration // of Started: from when the job was due until its claim, by the database's clock
 
 	again bool // the log said so a moment ago
 }
 
 // tell fills in the job, hands the event to OnEvent and writes its log line.
 func (a *attempt) tell(e Event) {
+	e.Handler = a.handler.kind
 	e.Queue, e.Kind, e.JobID, e.Fence, e.Attempt = a.job.Queue, a.job.Kind, a.job.ID, a.job.Fence, a.job.Attempt
 	a.shift.tell(e)
 }
@@ -113,7 +117,17 @@ func (e Event) attrs() []slog.Attr {
 	add(e.Ran != 0, slog.Duration("ran", e.Ran))
 	add(e.Took != 0, slog.Duration("took", e.Took))
 	if e.Err != nil {
-		attrs = append(attrs, slog.String("error", e.Err.Error()))
+		attrs = append(attrs, errorAttr(e.Err))
 	}
 	return attrs
+}
+
+// errorAttr is an error for the log. One whose text may hold what a log must
+// not says how it is to be logged.
+func errorAttr(err error) slog.Attr {
+	var discreet slog.LogValuer
+	if errors.As(err, &discreet) {
+		return slog.Any("error", discreet.LogValue())
+	}
+	return slog.String("error", err.Error())
 }

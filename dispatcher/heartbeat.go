@@ -91,6 +91,7 @@ func (h *heart) turn(ctx context.Context) time.Duration {
 }
 
 func (h *heart) succeeded(began time.Time) {
+	h.shift.worked.note(LoopHeartbeat)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.last = began

@@ -23,7 +23,13 @@ func RetryAfter(d time.Duration, err error) error {
 // again after d (0 to 366 days), still at the head of its lane, and the attempt
 // is not used up.
 func Snooze(d time.Duration) error {
-	return &snooze{d}
+	return &snooze{after: d}
+}
+
+// SnoozeBecause is Snooze with a reason that is kept with the attempt: for what
+// is not the job's fault, as a system that is down.
+func SnoozeBecause(d time.Duration, err error) error {
+	return &snooze{d, err}
 }
 
 type retryAfter struct {
@@ -40,9 +46,19 @@ func (r *retryAfter) Error() string {
 
 func (r *retryAfter) Unwrap() error { return r.error }
 
-type snooze struct{ after time.Duration }
+type snooze struct {
+	after time.Duration
+	error
+}
 
-func (s *snooze) Error() string { return fmt.Sprintf("snoozed for %v", s.after) }
+func (s *snooze) Error() string {
+	if s.error == nil {
+		return fmt.Sprintf("snoozed for %v", s.after)
+	}
+	return s.error.Error()
+}
+
+func (s *snooze) Unwrap() error { return s.error }
 
 // PanicError is the error of an attempt whose handler panicked, or ended its
 // goroutine by runtime.Goexit.

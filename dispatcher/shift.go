@@ -41,14 +41,18 @@ type shift struct {
 	byHash   map[string]*queue // by what signals call them
 	holders  sync.Map          // store.Stuck that the administrator was told of
 	said     said
+	worked   worked
 
 	claiming context.Context // ends first: no more claims
 	work     context.Context // what handlers' contexts descend from
 	endWork  context.CancelCauseFunc
-	forced   chan struct{}   // closed when handlers are waited for no longer
-	keeping  context.Context // ends when all work has: leases, signals
-	endKeep  context.CancelFunc
-	writes   context.Context // never ends: what is sent is not taken back
+	hurry    chan struct{} // closed when handlers have no more grace
+
+	hurryOnce sync.Once
+	forced    chan struct{}   // closed when handlers are waited for no longer
+	keeping   context.Context // ends when all work has: leases, signals
+	endKeep   context.CancelFunc
+	writes    context.Context // never ends: what is sent is not taken back
 
 	loops   sync.WaitGroup // end with claiming
 	slots   sync.WaitGroup // running attempts
@@ -67,8 +71,8 @@ type shift struct {
 func newShift(ctx context.Context, d *Dispatcher, handlers map[string]*handler) *shift {
 	s := &shift{
 		Dispatcher: d, worker: store.NewWorkerID(), handlers: handlers,
-		kinds:  newKinds(slices.Sorted(maps.Keys(handlers)), handlers),
-		forced: make(chan struct{}), change: make(chan struct{}, 1), claiming: ctx,
+		kinds: newKinds(slices.Sorted(maps.Keys(handlers)), handlers),
+		hurry: make(chan struct{}), forced: make(chan struct{}), change: make(chan struct{}, 1), claiming: ctx,
 		writes: context.WithoutCancel(ctx), byHash: make(map[string]*queue),
 	}
 	s.work, s.endWork = context.WithCancelCause(s.writes)

@@ -35,7 +35,7 @@ func (s *shift) endSlots() {
 		s.slots.Wait()
 		close(ended)
 	}()
-	if within(ended, s.cfg.ShutdownGrace) {
+	if s.graceful(ended) {
 		return
 	}
 	s.endWork(ErrShutdown)
@@ -44,6 +44,27 @@ func (s *shift) endSlots() {
 	}
 	close(s.forced)
 	<-ended
+}
+
+// graceful waits for c through the grace, or until EndGrace.
+func (s *shift) graceful(c <-chan struct{}) bool {
+	timer := time.NewTimer(max(s.cfg.ShutdownGrace, 0))
+	defer timer.Stop()
+	select {
+	case <-c:
+		return true
+	case <-timer.C:
+	case <-s.hurry:
+	}
+	return false
+}
+
+// EndGrace ends the ShutdownGrace of a Run whose context has ended, or will:
+// for a second signal to a process that takes its time.
+func (d *Dispatcher) EndGrace() {
+	if s := d.current.Load(); s != nil {
+		s.hurryOnce.Do(func() { close(s.hurry) })
+	}
 }
 
 // within waits for c, for so long.

@@ -131,3 +131,28 @@ func TestRunRefused(t *testing.T) {
 		t.Error("a kind without a handler may be configured")
 	}
 }
+
+// TestEndGrace: a second signal ends the grace.
+func TestEndGrace(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	d := r.dispatcher(dispatcher.Config{ShutdownGrace: time.Hour})
+	dispatcher.Handle(d, "long", func(ctx context.Context, _ dispatcher.Job[payload]) error {
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	id := r.enqueue(store.NewJob{Kind: "long"})[0]
+	stop := r.start(d)
+	r.awaitType(dispatcher.Started, id)
+	d.EndGrace()
+	d.EndGrace()
+	stop()
+	if state, attempt, note := r.fate(id); state != "live r-" || attempt != 0 {
+		t.Errorf("%s after attempt %d (%s)", state, attempt, note)
+	}
+	for _, loop := range []dispatcher.Loop{dispatcher.LoopClaim, dispatcher.LoopFinish, dispatcher.LoopHeartbeat, dispatcher.LoopDue} {
+		if d.Stats().Worked[loop].IsZero() {
+			t.Errorf("loop %s has not worked: %v", loop, d.Stats().Worked)
+		}
+	}
+}

@@ -1,6 +1,8 @@
 package dispatcher
 
 import (
+	"time"
+
 	"github.com/lockstep-pg/lockstep/listener"
 	"github.com/lockstep-pg/lockstep/locks"
 )
@@ -31,6 +33,10 @@ type Stats struct {
 	Held     int            // claims whose leases are kept
 	Locks    locks.Stats    // how contended run locks are
 	Listener listener.State // Connected, or what to do about it
+
+	// Worked is when each loop last had what it asked of the database; one that
+	// has not yet is not in it.
+	Worked map[Loop]time.Time
 }
 
 // Stats tells how the last Run stands, or how it ended; the zero Stats before
@@ -42,7 +48,7 @@ func (d *Dispatcher) Stats() Stats {
 	}
 	stats := Stats{
 		Queues: make(map[string]QueueStats, len(s.queues)),
-		Held:   s.leases.count(), Locks: s.locks.Stats(), Listener: s.listener.State(),
+		Held:   s.leases.count(), Locks: s.locks.Stats(), Listener: s.listener.State(), Worked: s.worked.all(),
 	}
 	for _, q := range s.queues {
 		stats.Queues[q.name] = q.stats()

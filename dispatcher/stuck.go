@@ -21,7 +21,7 @@ func (s *shift) endStuck(k store.Stuck) {
 	}
 	s.loops.Go(func() {
 		ended := false
-		err := s.control(func(ctx context.Context, db *store.Store) (err error) {
+		err := s.control(LoopClaim, func(ctx context.Context, db *store.Store) (err error) {
 			ended, err = db.EndStuck(ctx, k)
 			return err
 		})

@@ -127,7 +127,7 @@ func (w *sweeper) sweep(ctx context.Context, queue string) (refused int, err err
 	var cursor []string
 	for {
 		var swept store.Swept
-		err := w.shift.control(func(ctx context.Context, db *store.Store) (err error) {
+		err := w.shift.control(LoopSweep, func(ctx context.Context, db *store.Store) (err error) {
 			swept, err = db.Sweep(ctx, sweepLimit, queue, cursor)
 			return err
 		})

@@ -18,7 +18,7 @@ func (s *shift) upkeep(ctx context.Context) {
 	retry := newBackoff(upkeepSoon, upkeepEvery)
 	for wait := time.Duration(0); sleep(ctx, wait) == nil; {
 		var kept store.Kept
-		err := s.control(func(ctx context.Context, db *store.Store) (err error) {
+		err := s.control(LoopUpkeep, func(ctx context.Context, db *store.Store) (err error) {
 			kept, err = db.Upkeep(ctx)
 			return err
 		})

@@ -1,0 +1,22 @@
+//go:build unix
+
+package handler
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// inGroup starts a command in a process group of its own, all of which is told
+// to end when the command is.
+func inGroup(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+}
+
+// endGroup kills what a command has left of its group.
+func endGroup(cmd *exec.Cmd) {
+	if cmd.Process != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // ESRCH: nothing is left
+	}
+}
