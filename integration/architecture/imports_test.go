@@ -33,6 +33,11 @@ var libraries = []string{
 	"golang.org/x/sync",
 }
 
+// more are libraries that one package may import besides.
+var more = map[string][]string{
+	"handler": {"github.com/standard-webhooks/standard-webhooks/libraries/go"},
+}
+
 // embedded are the packages that a service embeds.
 var embedded = []string{"migrations", "store", "listener", "locks", "dispatcher", "handler", "schedule"}
 
@@ -83,7 +88,7 @@ func permitted(path, name string, allowed []string) bool {
 	case !strings.Contains(first, "."), !within(embedded, name):
 		return true // the standard library; or nothing that a service embeds
 	default:
-		return within(libraries, path)
+		return within(libraries, path) || within(more[name], path)
 	}
 }
 
