@@ -39,7 +39,7 @@ func TestCircuit(t *testing.T) {
 			if c.current() != Open {
 				t.Errorf("wait %d was shorter than %v", i, want*time.Second)
 			}
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			synctest.Wait()
 			if again := c.fault(c.mayProbe(t)); again < want*time.Second {
 				t.Errorf("after probe %d a job comes back in %v", i, again)
