@@ -11,7 +11,7 @@ import (
 
 func testAttempt(id, fence int64, end time.Time) *attempt {
 	s := &shift{Dispatcher: &Dispatcher{cfg: Config{}.withDefaults()}}
-	a := &attempt{shift: s, job: store.Job{ID: id, Fence: fence}, lease: lease{end: end}}
+	a := &attempt{shift: s, handler: &handler{kind: "k"}, job: store.Job{ID: id, Fence: fence}, lease: lease{end: end}}
 	a.ctx, a.cancel = context.WithCancelCause(context.Background())
 	return a
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/lockstep-pg/lockstep/cmd/lockstep/sidecar"
 	"github.com/lockstep-pg/lockstep/migrations"
 	"github.com/lockstep-pg/lockstep/store"
 )
@@ -20,6 +21,7 @@ const (
 	exitUsage       = 2
 	exitRefused     = 3
 	exitUnreachable = 4
+	exitCut         = 5
 	exitInterrupted = 130
 )
 
@@ -53,6 +55,8 @@ func exitCode(ctx context.Context, err error) int {
 		return exitOK
 	case errors.As(err, &wrong), errors.Is(err, migrations.ErrSchemaName):
 		return exitUsage
+	case errors.Is(err, sidecar.ErrCut):
+		return exitCut
 	case ctx.Err() != nil:
 		return exitInterrupted
 	case errors.As(err, &refused), errors.Is(err, store.ErrInvalid):

@@ -30,13 +30,16 @@ type commandLine struct {
 	Enqueue enqueueCommand `cmd:"" help:"Enqueue one job by flags, or many from a file."`
 	Verify  verifyCommand  `cmd:"" help:"Prove on the database's own data that jobs ran in order and one at a time, and that none is lost or stuck; ends in 1 if anything is found."`
 	Adopt   adoptCommand   `cmd:"" help:"Let a restored copy of a database run the jobs in it; until then its workers are refused."`
+	Run     runCommand     `cmd:"" help:"Push jobs to an app beside, over HTTP, or run a program for each; serve health and metrics."`
+	Drain   drainCommand   `cmd:"" help:"Do the same until nothing is ready or the time is over: for cron and serverless."`
+	Config  configCommand  `cmd:"" help:"Check a file of settings, or show one."`
 	Demo    demoCommand    `cmd:"" help:"Run a busy queue for half a minute and prove that it kept its promises."`
 	Version versionCommand `cmd:"" help:"Show the version."`
 }
 
 const description = `A job queue in your own PostgreSQL: one at a time and in order, for each key.
 
-Exit codes: 0 done, 1 failure or a finding of verify, 2 wrong usage, 3 a job was refused, 4 database not reachable, 130 ended by a signal.`
+Exit codes: 0 done, 1 failure or a finding of verify, 2 wrong usage, 3 a job was refused, 4 database not reachable, 5 handlers were cut off at the end, 130 ended by a signal.`
 
 // run is the whole program but for the process: it returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
@@ -59,7 +62,7 @@ func (a *app) run(args []string) error {
 	var line commandLine
 	helped := false
 	parser := kong.Must(&line, kong.Name("lockstep"), kong.Description(description),
-		kong.WithHyphenPrefixedParameters(true),
+		kong.WithHyphenPrefixedParameters(true), kong.Resolvers(variables(a.env)),
 		kong.Writers(a.stdout, a.stderr), kong.Exit(func(int) { helped = true }))
 	if len(args) == 0 {
 		args = []string{"--help"}
@@ -77,7 +80,7 @@ func (a *app) run(args []string) error {
 
 // places are the flags that say where to work. An empty one is no answer: what it
 // stands for got lost, and the default may be another database.
-var places = []string{urlFlag, urlFlag + "-file", "--schema", "--file", "--ids"}
+var places = []string{urlFlag, urlFlag + "-file", "--schema", "--file", "--ids", "--config", "--listen-database-url"}
 
 // checkText refuses what kong would silently mend, and places that are empty.
 func checkText(args []string) error {
@@ -99,7 +102,7 @@ func checkText(args []string) error {
 // commandOf is the command that args begin with, and a blank, as far as it is one.
 func commandOf(args []string) string {
 	switch args[0] {
-	case "migrate", "enqueue", "verify", "adopt", "demo", "version":
+	case "migrate", "enqueue", "verify", "adopt", "run", "drain", "config", "demo", "version":
 		return args[0] + " "
 	default:
 		return ""

@@ -38,7 +38,7 @@ var without = map[string]struct {
 		File: "0009_leave.sql",
 		Old:  "u.id <> all (held) and @schema@.try_entry(j.queue, j.tenant, j.ordering_key));",
 		New:  "u.id <> all (held));",
-	}}, "the model pending"},
+	}}, "the database answers"},
 }
 
 // TestModelHasTeeth: the SQL without a rule does not agree with the model.
