@@ -89,6 +89,9 @@ func (a *attempt) run() (o outcome, late *call) {
 		return outcome{Outcome: store.Released, reason: "claimed while stopping"}, nil
 	}
 	a.started = time.Now()
+	if a.shift.leases.over(a, a.started) {
+		return outcome{Outcome: store.Released, reason: "the claim's answer came when its lease was over"}, nil
+	}
 	a.tell(Event{Type: Started, Took: a.started.Sub(a.sent), Waited: a.job.ClaimedAt.Sub(a.job.RunAt)})
 	if a.handler.transactional {
 		return a.runTx()

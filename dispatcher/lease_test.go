@@ -55,6 +55,49 @@ func TestLeaseCantBeRenewed(t *testing.T) {
 	}
 }
 
+// TestLateClaimIsNotRun: a claim was under way for longer than its lease, which
+// may have begun when it was sent. Its handler does not start, and no attempt is
+// used up.
+func TestLateClaimIsNotRun(t *testing.T) {
+	t.Parallel()
+	const lease = time.Second
+	r := newRig(t)
+	d := r.dispatcher(dispatcher.Config{Lease: lease, Poll: 20 * time.Millisecond})
+	d.SetCallTimeout(time.Minute)
+	left := make(chan time.Duration, 2)
+	dispatcher.Handle(d, "k", func(ctx context.Context, _ dispatcher.Job[payload]) error {
+		until, _ := dispatcher.LeaseEnd(ctx)
+		left <- time.Until(until)
+		return nil
+	})
+	blocker := r.db.Conn(t)
+	if _, err := blocker.Exec(t.Context(), "begin; lock table lockstep.job in exclusive mode"); err != nil {
+		t.Fatal(err)
+	}
+	enqueued, err := store.New(blocker).Enqueue(t.Context(), store.NewJob{Kind: "k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.start(d)
+	r.until(`exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
+		and query like '%.claim(%' and query_start < clock_timestamp() - $1::interval)`, lease)
+	if _, err := blocker.Exec(t.Context(), "commit"); err != nil {
+		t.Fatal(err)
+	}
+	r.await("given back", 1, func(e dispatcher.Event) bool {
+		return e.Type == dispatcher.Recorded && e.Outcome == store.Released
+	})
+	if l := receive(t, "a handler", left); l <= 0 {
+		t.Errorf("a handler started %v after the end of its lease", -l)
+	}
+	r.await("completed", 1, func(e dispatcher.Event) bool {
+		return e.Type == dispatcher.Recorded && e.Outcome == store.Completed
+	})
+	if state, attempt, _ := r.fate(enqueued.ID); state != "completed" || attempt != 1 {
+		t.Errorf("%s in attempt %d, want completed in 1", state, attempt)
+	}
+}
+
 // TestC83HeartbeatsNeedNoPool: handlers hold every connection of the pool for
 // two leases, and no lease is lost.
 func TestC83HeartbeatsNeedNoPool(t *testing.T) {

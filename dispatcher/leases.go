@@ -75,6 +75,11 @@ func (l *leases) end(a *attempt) time.Time {
 	return a.lease.end
 }
 
+// over tells whether an attempt's lease can't be relied on at a moment.
+func (l *leases) over(a *attempt, now time.Time) bool {
+	return !now.Before(l.end(a).Add(-l.margin))
+}
+
 // lock lets a run lock stand for the lease.
 func (l *leases) lock(a *attempt) {
 	l.mu.Lock()
