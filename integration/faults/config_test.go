@@ -37,3 +37,10 @@ func (c actorConfig) args() []string {
 func actorFrom(args []string) (c actorConfig, err error) {
 	return c, json.Unmarshal([]byte(args[0]), &c)
 }
+
+// setUp is what the database has besides Lockstep. Backoffs are short: suspects
+// of killing their workers wait in one.
+const setUp = `
+	create table effect (marker text not null, fence bigint not null);
+	insert into lockstep.queue (name, on_dead, backoff_base, backoff_cap) values
+		('skip', 'skip', '200 ms', '2 s'), ('block', 'block', '200 ms', '2 s')`

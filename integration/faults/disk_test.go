@@ -1,13 +1,14 @@
 package faults
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
-// diskSize holds a server with what ten minutes leave behind. Memory is used for
-// what is written alone.
+// diskSize holds a server with what ten minutes leave behind.
 const diskSize = 1 << 30
 
 // disks makes folders for servers, each on a small file system of its own where
@@ -18,21 +19,58 @@ type disks struct {
 	refused error // why nothing can be mounted; nil: it can
 }
 
+const diskPrefix = "lockstep-faults-"
+
 func newDisks(t testing.TB) *disks {
 	t.Helper()
-	base, err := os.MkdirTemp("", "lockstep-faults-")
+	removeStale()
+	base, err := os.MkdirTemp("", diskPrefix)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(base, 0o711); err != nil { // root's servers run as another user
+	lock, err := lockFolder(base)
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := os.RemoveAll(base); err != nil {
+		if err := errors.Join(os.RemoveAll(base), lock.Close()); err != nil {
 			t.Error(err)
 		}
 	})
 	return &disks{base: base}
+}
+
+// lockFolder says that a folder is in use, and lets root's servers in, which run
+// as another user.
+func lockFolder(base string) (*os.File, error) {
+	if err := os.Chmod(base, 0o711); err != nil {
+		return nil, err
+	}
+	lock, err := os.OpenFile(filepath.Join(base, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err == nil {
+		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)
+	}
+	return lock, err
+}
+
+// removeStale takes away what processes that were killed have left: nobody locks
+// it any more.
+func removeStale() {
+	locks, _ := filepath.Glob(filepath.Join(os.TempDir(), diskPrefix+"*", "lock"))
+	for _, path := range locks {
+		lock, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			continue // another user's
+		}
+		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			servers, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "server*"))
+			for _, dir := range servers {
+				_ = unmount(dir) // or it is none
+			}
+			_ = os.RemoveAll(filepath.Dir(path))
+		}
+		_ = lock.Close()
+	}
 }
 
 // folder makes the next one.
@@ -56,24 +94,3 @@ func (d *disks) remove(dir string) error {
 	}
 	return os.RemoveAll(dir)
 }
-
-// ballast is the file that fills a disk. It lies beside the server's own.
-func ballast(dir string) string { return filepath.Join(dir, "ballast") }
-
-// fill leaves no room.
-func (d *disks) fill(dir string) error {
-	file, err := os.OpenFile(ballast(dir), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	zeros := make([]byte, 1<<20)
-	for len(zeros) > 0 {
-		if _, err := file.Write(zeros); err != nil {
-			zeros = zeros[:len(zeros)/2]
-		}
-	}
-	return nil
-}
-
-func (d *disks) free(dir string) error { return os.Remove(ballast(dir)) }

@@ -12,30 +12,26 @@ import (
 )
 
 // final adds what the database has on record at the end.
-func (s *stage) final(r Record) Record {
-	s.t.Helper()
-	s.cluster.with(func(ctx context.Context, conn *pgx.Conn) (err error) {
-		rows, err := conn.Query(ctx, `
-			select id, payload->>'marker', outcome, fence from lockstep.finished_job
-			union all select id, payload->>'marker', 'dead', fence from lockstep.dead_job
-			union all select id, payload->>'marker', 'live', fence from lockstep.job
-			                  where id not in (select id from lockstep.dead_job)`)
-		if err != nil {
-			return err
-		}
-		r.Final, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (f Final, err error) {
-			return f, row.Scan(&f.ID, &f.Marker, &f.State, &f.Fence)
-		})
-		if err != nil {
-			return err
-		}
-		if r.Attempts, err = mapOf[int64, string](ctx, conn, "select fence, outcome from lockstep.attempt"); err != nil {
-			return err
-		}
-		r.InTx, err = mapOf[string, []int64](ctx, conn, "select marker, array_agg(fence) from effect group by marker")
-		return err
+func (r Record) final(ctx context.Context, conn *pgx.Conn) (Record, error) {
+	rows, err := conn.Query(ctx, `
+		select id, payload->>'marker', outcome, fence from lockstep.finished_job
+		union all select id, payload->>'marker', 'dead', fence from lockstep.dead_job
+		union all select id, payload->>'marker', 'live', fence from lockstep.job
+		                  where id not in (select id from lockstep.dead_job)`)
+	if err != nil {
+		return r, err
+	}
+	r.Final, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (f Final, err error) {
+		return f, row.Scan(&f.ID, &f.Marker, &f.State, &f.Fence)
 	})
-	return r
+	if err != nil {
+		return r, err
+	}
+	if r.Attempts, err = mapOf[int64, string](ctx, conn, "select fence, outcome from lockstep.attempt"); err != nil {
+		return r, err
+	}
+	r.InTx, err = mapOf[string, []int64](ctx, conn, "select marker, array_agg(fence) from effect group by marker")
+	return r, err
 }
 
 func mapOf[K comparable, V any](ctx context.Context, conn *pgx.Conn, sql string) (map[K]V, error) {

@@ -104,12 +104,12 @@ func (s *stage) fillDisk(draw *rand.Rand) (string, error) {
 		return "", err
 	}
 	dir := s.cluster.primary.Dir()
-	if err := s.cluster.disks.fill(dir); err != nil {
+	if err := shrink(dir); err != nil {
 		return "", err
 	}
 	felt := s.cluster.feelsFull(draw.IntN(2) == 0)
 	last(draw, 300*time.Millisecond, 2*time.Second)
-	if err := s.cluster.disks.free(dir); err != nil {
+	if err := resize(dir, diskSize); err != nil {
 		return "", err
 	}
 	return "", errors.Join(felt, s.cluster.startAgain())

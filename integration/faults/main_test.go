@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"context"
 	"flag"
 	"math/rand/v2"
 	"os"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/lockstep-pg/lockstep/integration/workerproc"
 )
@@ -49,7 +52,11 @@ func TestFaults(t *testing.T) {
 	s := newStage(t, seed, lease)
 	s.strike(chosen, p)
 	s.drain()
-	record := s.final(s.testimony())
+	record := s.testimony()
+	s.cluster.with(func(ctx context.Context, conn *pgx.Conn) (err error) {
+		record, err = record.final(ctx, conn)
+		return err
+	})
 	found := judge(record)
 	s.verify(record)
 	s.report(os.Stdout, record, chosen)

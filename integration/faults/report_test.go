@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -11,13 +12,14 @@ import (
 type tally struct {
 	struck   int
 	standing []time.Duration // from its end to the next start of a handler
+	away     []time.Duration // from its end to the next work of its victim, or of who took its place
 	cut      int             // runs that ended with their context, or with their process
 	doubtful int             // transactions that came to be in doubt
 	lost     int             // claims
 }
 
-// tallies counts, for each kind, what happened from the beginning of a strike to that
-// of the next one.
+// tallies counts, for each kind, what happened from the beginning of a strike to
+// that of the next one.
 func tallies(r Record) map[string]*tally {
 	all := map[string]*tally{}
 	for i, s := range r.Strikes {
@@ -30,33 +32,62 @@ func tallies(r Record) map[string]*tally {
 		if i+1 < len(r.Strikes) {
 			until = r.Strikes[i+1].From
 		}
-		during := func(m Moment) bool { return s.From <= m && m < until }
 		t.struck++
-		next := never
-		for _, run := range r.Runs {
-			if run.Start >= s.To {
-				next = min(next, run.Start)
-			}
-			death, died := r.Deaths[run.Worker]
-			if run.Outcome == stopped && during(run.End) || run.End == never && died && during(death) {
-				t.cut++
-			}
-		}
-		if next != never {
+		t.count(r, func(m Moment) bool { return s.From <= m && m < until })
+		if next := nextStart(r, s.To, ""); next != never {
 			t.standing = append(t.standing, time.Duration(next-s.To))
 		}
-		for _, tx := range r.Transactions {
-			if tx.Fate == doubtful && during(tx.Sent) {
-				t.doubtful++
-			}
-		}
-		for _, l := range r.Losses {
-			if during(l.At) {
-				t.lost++
-			}
+		if back := s.back(r); back != never {
+			t.away = append(t.away, time.Duration(back-s.To))
 		}
 	}
 	return all
+}
+
+func (t *tally) count(r Record, during func(Moment) bool) {
+	for _, run := range r.Runs {
+		death, died := r.Deaths[run.Worker]
+		if run.Outcome == stopped && during(run.End) || run.End == never && died && during(death) {
+			t.cut++
+		}
+	}
+	for _, tx := range r.Transactions {
+		if tx.Fate == doubtful && during(tx.Sent) {
+			t.doubtful++
+		}
+	}
+	for _, l := range r.Losses {
+		if during(l.At) {
+			t.lost++
+		}
+	}
+}
+
+// nextStart is when a handler starts next: anywhere, or in the process of a place.
+func nextStart(r Record, after Moment, place string) Moment {
+	next := never
+	for _, run := range r.Runs {
+		if run.Start >= after && strings.HasPrefix(run.Worker, place) {
+			next = min(next, run.Start)
+		}
+	}
+	return next
+}
+
+// back is when the strike's victim, or who took its place, is at work again: when
+// a worker starts a handler, when a producer has a commit answered.
+func (s Strike) back(r Record) Moment {
+	place := s.Who[:strings.LastIndex(s.Who, ".")+1] // its process's number cut off
+	if !strings.HasPrefix(s.Who, producerRole) {
+		return nextStart(r, s.To, place)
+	}
+	next := never
+	for _, tx := range r.Transactions {
+		if tx.Fate == committed && tx.Sent >= s.To && strings.HasPrefix(tx.ID, place) {
+			next = min(next, tx.Ended)
+		}
+	}
+	return next
 }
 
 // report prints what was struck and what came of it, and fails if a kind was
@@ -65,11 +96,12 @@ func (s *stage) report(w io.Writer, r Record, chosen []kind) {
 	s.t.Helper()
 	all := tallies(r)
 	fmt.Fprintf(w, "\nfaults, -faults.seed=%d, leases of %v\n\n", s.seed, s.lease)
-	fmt.Fprintf(w, "%-24s %6s %8s %8s %9s %11s %11s\n", "fault", "struck", "cut off", "claims", "commits", "stood still", "stood still")
-	fmt.Fprintf(w, "%-24s %6s %8s %8s %9s %11s %11s\n", "", "", "runs", "lost", "in doubt", "median", "most")
+	const line = "%-23s %6s %8s %7s %8s %15s %15s\n"
+	fmt.Fprintf(w, line, "fault", "struck", "runs", "claims", "commits", "jobs stood", "its victim was")
+	fmt.Fprintf(w, line, "", "", "cut off", "lost", "in doubt", "still for", "away for")
 	for _, k := range chosen {
 		if err := s.impossible[k.name]; err != nil {
-			fmt.Fprintf(w, "%-24s not possible here: %v\n", k.name, err)
+			fmt.Fprintf(w, "%-23s not possible here: %v\n", k.name, err)
 			continue
 		}
 		t := all[k.name]
@@ -77,14 +109,19 @@ func (s *stage) report(w io.Writer, r Record, chosen []kind) {
 			s.t.Errorf("%s was never struck", k.name)
 			continue
 		}
-		slices.Sort(t.standing)
-		middle, most := "-", "-"
-		if n := len(t.standing); n > 0 {
-			middle, most = t.standing[n/2].Round(time.Millisecond).String(), t.standing[n-1].Round(time.Millisecond).String()
-		}
-		fmt.Fprintf(w, "%-24s %6d %8d %8d %9d %11s %11s\n", k.name, t.struck, t.cut, t.lost, t.doubtful, middle, most)
+		fmt.Fprintf(w, line, k.name, fmt.Sprint(t.struck), fmt.Sprint(t.cut), fmt.Sprint(t.lost), fmt.Sprint(t.doubtful), spread(t.standing), spread(t.away))
 	}
+	fmt.Fprintln(w, "\ntimes from the end of the fault: median, most, in seconds")
 	newAccount(r).print(w)
+}
+
+// spread is the median and the greatest of times, in seconds.
+func spread(times []time.Duration) string {
+	if len(times) == 0 {
+		return "-"
+	}
+	slices.Sort(times)
+	return fmt.Sprintf("%.2f, %.2f", times[len(times)/2].Seconds(), times[len(times)-1].Seconds())
 }
 
 // account is the run in numbers.

@@ -18,13 +18,6 @@ const (
 	producers = 3
 )
 
-// setUp is what the database has besides Lockstep. Backoffs are short: suspects
-// of killing their workers wait in one.
-const setUp = `
-	create table effect (marker text not null, fence bigint not null);
-	insert into lockstep.queue (name, on_dead, backoff_base, backoff_cap) values
-		('skip', 'skip', '200 ms', '2 s'), ('block', 'block', '200 ms', '2 s')`
-
 // stage is a queue at work, and what it takes to strike it.
 type stage struct {
 	*service
