@@ -22,7 +22,7 @@ type runCommand struct {
 	sidecarFlags
 	Migrate bool   `help:"Create or update the schema first."`
 	Dev     bool   `help:"Work on a private PostgreSQL that is started for it, in a folder that is kept. Not for production."`
-	DevDir  string `name:"dev-dir" placeholder:"FOLDER" help:"The folder of --dev. Default: lockstep-dev in the user's cache folder."`
+	DevDir  string `name:"dev-dir" placeholder:"FOLDER" help:"The folder of --dev. Default: lockstep-dev in the user's cache folder, for root in /var/tmp."`
 }
 
 // Run runs the sidecar until a signal.
@@ -68,13 +68,22 @@ func (c *runCommand) startDev(a *app) (*postgres.Server, error) {
 	}
 	dir := c.DevDir
 	if dir == "" {
-		cache, err := os.UserCacheDir()
-		if err != nil {
+		var err error
+		if dir, err = devDir(); err != nil {
 			return nil, usage("--dev-dir: there is no cache folder (%v): name one", err)
 		}
-		dir = filepath.Join(cache, "lockstep-dev")
 	}
 	return postgres.Start(a.ctx, postgres.Config{Dir: dir, Durable: true})
+}
+
+// devDir is where the server of --dev keeps its data. Root's runs as another
+// user, who can't reach root's own folders.
+func devDir() (string, error) {
+	if os.Geteuid() == 0 {
+		return "/var/tmp/lockstep-dev", nil
+	}
+	cache, err := os.UserCacheDir()
+	return filepath.Join(cache, "lockstep-dev"), err
 }
 
 // databaseOf is the database that the settings name: one must be named, so that
