@@ -18,5 +18,6 @@
 // Results go to standard output; the log, progress and errors to standard
 // error. The exit code is 0 when everything was done, 1 after a failure or with
 // a finding of verify, 2 for wrong usage, 3 when a job was refused, 4 when the
-// database could not be reached, and 130 when a signal ended it.
+// database could not be reached, 5 when handlers were cut off at the end, and 130
+// when a signal ended it.
 package main

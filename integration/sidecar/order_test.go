@@ -44,7 +44,7 @@ func TestInOrderThroughKills(t *testing.T) {
 	db.Exec(t, "select lockstep.enqueue('k', to_jsonb(i), ordering_key => k::text) from generate_series(1, 50) i, generate_series(1, 20) k")
 	reached(1)
 	car.Kill(t)
-	car = run(t, db, args...)
+	run(t, db, args...)
 	reached(2)
 	app.Kill(t)
 	startApp()
