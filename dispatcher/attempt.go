@@ -88,10 +88,11 @@ func (a *attempt) run() (o outcome, late *call) {
 	if a.shift.stopping() {
 		return outcome{Outcome: store.Released, reason: "claimed while stopping"}, nil
 	}
-	a.started = time.Now()
-	if a.shift.leases.over(a, a.started) {
+	now := time.Now()
+	if a.shift.leases.over(a, now) {
 		return outcome{Outcome: store.Released, reason: "the claim's answer came when its lease was over"}, nil
 	}
+	a.started = now
 	a.tell(Event{Type: Started, Took: a.started.Sub(a.sent), Waited: a.job.ClaimedAt.Sub(a.job.RunAt)})
 	if a.handler.transactional {
 		return a.runTx()

@@ -33,8 +33,8 @@ var kinds = []kind{
 	{"worker killed", "SIGKILL", (*stage).killWorker},
 	{"worker redeployed", "SIGTERM, and a new one", (*stage).redeployWorker},
 	{"producer killed", "SIGKILL", (*stage).killProducer},
-	{"clock ahead", "a worker's clock 10 min ahead, for longer than a lease", (*stage).clockAhead},
-	{"clock back", "a worker's clock 10 min back, for longer than a lease", (*stage).clockBack},
+	{"clock ahead", "a worker's clock goes 10 min ahead again and again", (*stage).clockAhead},
+	{"clock back", "a worker's clock goes 10 min back again and again", (*stage).clockBack},
 	{"slow network", "each packet delayed by up to 150 ms", (*stage).delay},
 	{"black hole", "nothing comes through, nothing breaks", (*stage).blackHole},
 	{"reset", "connections broken, for everybody", (*stage).resetAll},
@@ -163,13 +163,19 @@ func (s *stage) clockBack(draw *rand.Rand) (string, error) {
 	return s.stepClock(draw, syscall.SIGUSR2, syscall.SIGUSR1), nil
 }
 
-// stepClock steps a worker's clock, and back.
+// stepClock steps a worker's clock away, again and again, and then back.
 func (s *stage) stepClock(draw *rand.Rand, away, back syscall.Signal) string {
 	a := one(s.workers, draw)
 	a.process.Await(s.t, ready)
-	a.process.Signal(s.t, away)
-	last(draw, s.lease+s.lease/10, s.lease+s.lease/4)
-	a.process.Signal(s.t, back)
+	steps := 0
+	for until := time.Now().Add(between(draw, s.lease+s.lease/10, s.lease+s.lease/4)); time.Now().Before(until); steps++ {
+		a.process.Signal(s.t, away)
+		time.Sleep(s.lease / 10)
+	}
+	for range steps {
+		a.process.Signal(s.t, back)
+		time.Sleep(10 * time.Millisecond) // signals that come at once are one
+	}
 	return a.config.Name
 }
 

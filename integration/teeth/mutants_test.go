@@ -26,6 +26,8 @@ func order(tests ...string) suite    { return suite{"integration/order", tests, 
 func protocol(tests ...string) suite { return suite{"integration/protocol", tests, nil} }
 func workers(tests ...string) suite  { return suite{"dispatcher", tests, nil} }
 
+func faults(tests ...string) suite { return suite{"integration/faults", tests, nil} }
+
 const (
 	sql  = "migrations/sql/"
 	next = "where j.id = any (nexts) and j.stage::text = 'w'"
@@ -36,6 +38,16 @@ var mutants = []mutant{
 		name:   "a no-op heartbeat",
 		edits:  []edit{{"dispatcher/heartbeat.go", "err := h.renew(ctx, claims)", "err := h.renew(ctx, claims[:0])"}},
 		suites: []suite{workers("TestC83HeartbeatsNeedNoPool")},
+	},
+	{
+		name:   "a lease that is reckoned by the wall clock",
+		edits:  []edit{{"dispatcher/leases.go", "case !now.Before(end):", "case !now.Round(0).Before(end):"}},
+		suites: []suite{faults("TestC65ClockSkew/ahead")},
+	},
+	{
+		name:   "a handler that starts when its lease is over",
+		edits:  []edit{{"dispatcher/attempt.go", "if a.shift.leases.over(a, now) {", "if false {"}},
+		suites: []suite{workers("TestLateClaimIsNotRun")},
 	},
 	{
 		name: "a finish that ignores the fence",
