@@ -25,6 +25,7 @@ type attempt struct {
 
 	tx      pgx.Tx    // what a transactional handler works in
 	sent    time.Time // when its claim was
+	looked  time.Time // the database saw no pause over the job after this
 	started time.Time
 
 	mu     sync.Mutex
@@ -35,7 +36,7 @@ type attempt struct {
 
 // newAttempt takes charge of a job whose claim was sent at sent.
 func (s *shift) newAttempt(q *queue, job store.Job, sent time.Time) *attempt {
-	a := &attempt{shift: s, queue: q, handler: q.kinds.handler(job.Kind), job: job, sent: sent}
+	a := &attempt{shift: s, queue: q, handler: q.kinds.handler(job.Kind), job: job, sent: sent, looked: sent}
 	a.lease.end = sent.Add(s.cfg.Lease)
 	a.ctx, a.cancel = context.WithCancelCause(s.work)
 	a.ctx = context.WithValue(a.ctx, attemptKey{}, a)
@@ -88,18 +89,26 @@ func (a *attempt) run() (o outcome, late *call) {
 	if a.shift.stopping() {
 		return outcome{Outcome: store.Released, reason: "claimed while stopping"}, nil
 	}
-	now := time.Now()
-	if a.shift.leases.over(a, now) {
+	if !a.handler.transactional { // which looks later, in its transaction
+		if o := a.unpaused(); o != nil {
+			return *o, nil
+		}
+	}
+	if a.shift.leases.over(a, time.Now()) {
 		return outcome{Outcome: store.Released, reason: "the claim's answer came when its lease was over"}, nil
 	}
-	a.started = now
-	a.tell(Event{Type: Started, Took: a.started.Sub(a.sent), Waited: a.job.ClaimedAt.Sub(a.job.RunAt)})
+	a.begins()
 	if a.handler.transactional {
 		return a.runTx()
 	}
 	ctx, stop := a.withTimeout(a.started.Add(a.handler.Timeout))
 	defer stop()
 	return a.start(ctx).outcome()
+}
+
+func (a *attempt) begins() {
+	a.started = time.Now()
+	a.tell(Event{Type: Started, Took: a.started.Sub(a.sent), Waited: a.job.ClaimedAt.Sub(a.job.RunAt)})
 }
 
 // withTimeout gives the handler's context its deadline, if it has a timeout.

@@ -142,10 +142,10 @@ func (l *lookout) look(ctx context.Context, why Reason) {
 		l.run(s.newAttempt(l.queue, job, sent))
 	}
 	l.plan(claimed, sent)
-	if len(claimed.Jobs) == most {
+	if len(claimed.Jobs) == most || claimed.Parked > 0 {
 		l.why.add(why) // there may be more, and then it was found for the same reason
 	}
-	l.sawNothing(mark, len(claimed.Jobs) == 0 && !claimed.More && !bounded)
+	l.sawNothing(mark, len(claimed.Jobs) == 0 && claimed.Parked == 0 && !claimed.More && !bounded)
 	l.count(why, claimed, time.Since(sent))
 	l.leaseOnly = false
 	s.saw(claimed, sent)

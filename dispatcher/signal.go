@@ -53,7 +53,10 @@ func (s *shift) signalled(signal listener.Signal) {
 		if signal.All || s.leases.any(signal.IDs) {
 			s.heart.bell.ring(BySignal)
 		}
-	default: // pauses changed, or nobody knows what
+	case listener.Pause:
+		s.ringAll(BySignal)
+		s.sweeper.ask(parkedOnly)
+	default: // nobody knows what
 		s.ringAll(BySignal)
 		s.due.bell.ring(BySignal)
 	}

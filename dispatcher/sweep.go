@@ -15,10 +15,15 @@ const (
 	sweepEvery = 30 * time.Second
 	// sweepPause lets others at the database between two goes.
 	sweepPause = 20 * time.Millisecond
+	// unparkLimit is how many jobs one go returns.
+	unparkLimit = 1000
+	// parkedOnly asks for jobs that a resume has left parked; no queue has this
+	// name.
+	parkedOnly = "\x00"
 )
 
 // sweeper repairs lanes without a head, in queues for which a signal asks, and
-// everywhere from time to time.
+// everywhere from time to time; and it returns jobs that a resume has left parked.
 type sweeper struct {
 	shift *shift
 	bell  bell
@@ -124,6 +129,9 @@ func (w *sweeper) sweepAsked(ctx context.Context) (refused bool, err error) {
 // sweep makes one pass over the lanes of a queue, "" for all, and counts the
 // lanes that were refused.
 func (w *sweeper) sweep(ctx context.Context, queue string) (refused int, err error) {
+	if queue == parkedOnly {
+		return w.unpark(ctx)
+	}
 	var cursor []string
 	for {
 		var swept store.Swept
@@ -135,7 +143,7 @@ func (w *sweeper) sweep(ctx context.Context, queue string) (refused int, err err
 			return refused, err
 		}
 		refused += swept.Refused
-		if swept.Placed+swept.Promoted > 0 {
+		if swept.Placed+swept.Promoted+swept.Unparked > 0 {
 			w.shift.advance()
 			w.shift.ringAll(ByTimer)
 		}
@@ -143,5 +151,32 @@ func (w *sweeper) sweep(ctx context.Context, queue string) (refused int, err err
 			return refused, nil
 		}
 		cursor = swept.Cursor
+	}
+}
+
+// unpark returns the jobs that are parked though no pause covers them, and tells
+// whether some were refused.
+func (w *sweeper) unpark(ctx context.Context) (refused int, err error) {
+	for {
+		var u store.Unparked
+		err := w.shift.control(LoopSweep, func(ctx context.Context, db *store.Store) (err error) {
+			u, err = db.Unpark(ctx, unparkLimit)
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+		if u.Returned > 0 {
+			w.shift.advance()
+			w.shift.ringAll(ByTimer)
+		}
+		switch {
+		case !u.More:
+			return 0, nil
+		case u.Returned == 0:
+			return 1, nil
+		case sleep(ctx, sweepPause) != nil:
+			return 0, nil
+		}
 	}
 }

@@ -41,6 +41,10 @@ func (a *attempt) runTx() (outcome, *call) {
 			r.rollback()
 			return v.outcome, nil
 		}
+		if o := a.unpausedIn(r.tx); o != nil {
+			r.fail(o.err)
+			return *o, nil
+		}
 		v = r.run(deadline)
 		if !v.again || repeats == maxRepeats && !v.unanswered {
 			return v.outcome, v.late

@@ -42,6 +42,9 @@ type Claimed struct {
 	More bool
 	// Stuck are holders of run locks that outlived their lease by another one.
 	Stuck []Stuck
+	// Parked counts jobs met whose tenant or ordering key is paused, and set
+	// aside: if there were any, look again at once, for what is behind them.
+	Parked int
 }
 
 // Stuck is a transactional handler whose lease ended more than a lease ago
@@ -54,11 +57,12 @@ type Stuck struct {
 	BackendStart time.Time `json:"backend_start"`
 }
 
-const claimSQL = `select jobs, looked_at, due_at, lease_end, look_again, more, stuck
+const claimSQL = `select jobs, looked_at, due_at, lease_end, look_again, more, stuck, parked
 	from @schema@.claim(worker => $1, queue => $2, kinds => $3, max => $4, lease => $5, except_kinds => $6)`
 
 // Claim takes up to args.Max jobs of one queue: the attempt counts from here.
-// Jobs come by priority, then by their turn; never two of a lane.
+// Jobs come by priority, then by their turn; never two of a lane, and none that
+// is paused.
 func (s *Store) Claim(ctx context.Context, args ClaimArgs) (Claimed, error) {
 	var c Claimed
 	err := s.do(ctx, func(db DB) error {
@@ -78,7 +82,7 @@ func scanClaimed(row pgx.CollectableRow) (Claimed, error) {
 		jobs, stuck   []byte
 		due, leaseEnd *time.Time
 	)
-	err := row.Scan(&jobs, &c.LookedAt, &due, &leaseEnd, &c.LookAgain, &c.More, &stuck)
+	err := row.Scan(&jobs, &c.LookedAt, &due, &leaseEnd, &c.LookAgain, &c.More, &stuck, &c.Parked)
 	if err != nil {
 		return c, err
 	}

@@ -18,11 +18,12 @@ var (
 	}
 	fullStatus = store.Status{
 		State: store.StateScheduled, Queue: "q", Kind: "k", Tenant: "t", OrderingKey: "o", Priority: -9, MaxAttempts: 32767,
-		RunAt: full.RunAt, Payload: []byte(`{"n": 1}`), Headers: []byte(`{"trace": "é"}`),
+		RunAt: full.RunAt, Payload: []byte(`{"n": 1}`), Headers: []byte(`{"trace": "é"}`), WaitingFor: "scheduled for 9999-12-31T23:59:59Z",
 	}
 	least       = store.NewJob{Kind: "k"}
 	leastStatus = store.Status{
 		State: store.StateReady, Queue: "default", Kind: "k", MaxAttempts: 12, Payload: []byte(`{}`), Headers: []byte(`{}`),
+		WaitingFor: "no live dispatcher handles this kind",
 	}
 )
 

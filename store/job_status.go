@@ -48,10 +48,12 @@ type Status struct {
 	Headers     json.RawMessage
 	Result      json.RawMessage // nil: none
 	Error       string          // of the attempt that ended it
+	WaitingFor  string          // why it does not run; "": it does, may as soon as a dispatcher has a slot, or has ended
 }
 
 const jobStatusSQL = `select id, state, queue, kind, tenant, coalesce(ordering_key, ''), priority, attempt, max_attempts,
-	coalesce(fence, 0), worker, run_at, created_at, claimed_at, lease_until, finished_at, payload, headers, result, coalesce(error, '')
+	coalesce(fence, 0), worker, run_at, created_at, claimed_at, lease_until, finished_at, payload, headers, result, coalesce(error, ''),
+	coalesce(waiting_for, '')
 	from @schema@.job_status(id => $1)`
 
 // JobStatus is where one job stands. ErrNotFound if no job of this id is on
@@ -64,7 +66,7 @@ func (s *Store) JobStatus(ctx context.Context, id int64) (Status, error) {
 	)
 	err := s.row(ctx, jobStatusSQL, []any{id}, []any{
 		&j.ID, &j.State, &j.Queue, &j.Kind, &j.Tenant, &j.OrderingKey, &j.Priority, &j.Attempt, &j.MaxAttempts,
-		&j.Fence, &j.Worker, &runAt, &j.CreatedAt, &claimedAt, &leaseUntil, &finishedAt, &j.Payload, &j.Headers, &j.Result, &j.Error,
+		&j.Fence, &j.Worker, &runAt, &j.CreatedAt, &claimedAt, &leaseUntil, &finishedAt, &j.Payload, &j.Headers, &j.Result, &j.Error, &j.WaitingFor,
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return j, fmt.Errorf("%w: job %d", ErrNotFound, id)

@@ -7,6 +7,7 @@ type Swept struct {
 	Placed   int // stray jobs put into their lane
 	Promoted int // lanes without a head that got one
 	Refused  int // lanes left because another transaction was at them
+	Unparked int // jobs returned that were parked though no pause covers them
 	// More says the pass is not over: call again with Cursor.
 	More   bool
 	Cursor []string // queue, tenant, ordering key of the last lane looked at; nil = from the beginning
@@ -14,16 +15,17 @@ type Swept struct {
 
 // Sweep repairs lanes that lost their head (a row deleted by hand, a producer
 // under REPEATABLE READ), lets lanes go on that are blocked against their queue's
-// policy, and places jobs that their triggers did not. It looks
-// at up to limit lanes after cursor, of one queue or, for "", of all. One
-// sweep runs at a time; the others answer at once that nothing is to do.
+// policy, places jobs that their triggers did not, and returns parked ones that
+// no pause covers. It looks at up to limit lanes after cursor, of one queue or,
+// for "", of all. One sweep runs at a time; the others answer at once that
+// nothing is to do.
 func (s *Store) Sweep(ctx context.Context, limit int, queue string, cursor []string) (Swept, error) {
 	var w Swept
 	var only *string
 	if queue != "" {
 		only = &queue
 	}
-	err := s.row(ctx, `select placed, promoted, refused, more, cursor from @schema@.sweep(max => $1, queue => $2, after => $3)`,
-		[]any{limit, only, cursor}, []any{&w.Placed, &w.Promoted, &w.Refused, &w.More, &w.Cursor})
+	err := s.row(ctx, `select placed, promoted, refused, more, cursor, unparked from @schema@.sweep(max => $1, queue => $2, after => $3)`,
+		[]any{limit, only, cursor}, []any{&w.Placed, &w.Promoted, &w.Refused, &w.More, &w.Cursor, &w.Unparked})
 	return w, err
 }

@@ -44,14 +44,18 @@ func (j NewJob) wire() (wireJob, error) {
 }
 
 func (j NewJob) checkNames() error {
-	names := []struct{ field, value string }{
-		{"kind", j.Kind},
-		{"queue", j.Queue},
-		{"tenant", j.Tenant},
-		{"ordering_key", j.OrderingKey},
-		{"dedupe_key", j.DedupeKey},
-	}
-	for _, n := range names {
+	return checkTexts(
+		text{"kind", j.Kind}, text{"queue", j.Queue}, text{"tenant", j.Tenant},
+		text{"ordering_key", j.OrderingKey}, text{"dedupe_key", j.DedupeKey},
+	)
+}
+
+// text is the value of a field.
+type text struct{ field, value string }
+
+// checkTexts refuses what PostgreSQL's text can't hold.
+func checkTexts(texts ...text) error {
+	for _, n := range texts {
 		switch {
 		case !utf8.ValidString(n.value):
 			return refuse(n.field, "is not valid UTF-8")

@@ -1,10 +1,18 @@
-// Command lockstep prepares a database for Lockstep, enqueues jobs from the
-// command line, verifies what a queue recorded, and demonstrates and proves the
-// queue on this machine.
+// Command lockstep prepares a database for Lockstep, enqueues and steers jobs from
+// the command line, verifies what a queue recorded, and demonstrates and proves
+// the queue on this machine.
 //
 //	lockstep migrate up|status|down
 //	lockstep enqueue --kind email.send --payload '{"to": "a@example.org"}'
 //	lockstep enqueue --file jobs.ndjson
+//	lockstep status 7
+//	lockstep cancel 7 8
+//	lockstep retry 7
+//	lockstep reschedule 7 --delay 1h
+//	lockstep priority 7 --to 9
+//	lockstep pause --tenant acme --reason "moving house"
+//	lockstep resume --tenant acme
+//	lockstep pauses
 //	lockstep verify
 //	lockstep verify --ids enqueued.txt
 //	lockstep adopt

@@ -133,7 +133,8 @@ func orZero[T any](value *T) (zero T) {
 // flagError names the flag whose value was refused.
 func flagError(err error) error {
 	var field *store.FieldError
-	if !errors.As(err, &field) || field.Field == "" {
+	var named *refusedError
+	if !errors.As(err, &field) || field.Field == "" || errors.As(err, &named) {
 		return err
 	}
 	return &refusedError{flagOf(field.Field), err}

@@ -28,6 +28,17 @@ type commandLine struct {
 
 	Migrate migrateCommand `cmd:"" help:"Create, update, show or remove Lockstep's schema."`
 	Enqueue enqueueCommand `cmd:"" help:"Enqueue one job by flags, or many from a file."`
+	Status  statusCommand  `cmd:"" help:"Show where jobs stand, and why they wait."`
+
+	Cancel     cancelCommand     `cmd:"" help:"Cancel jobs: those that nobody runs at once; of those that run, the handler's context ends."`
+	Retry      retryCommand      `cmd:"" help:"Let jobs that are retrying, snoozed or scheduled run now."`
+	Reschedule rescheduleCommand `cmd:"" help:"Give a job that nobody runs another due time."`
+	Priority   priorityCommand   `cmd:"" help:"Give jobs another priority."`
+
+	Pause  pauseCommand  `cmd:"" help:"Stop a queue, a kind, a tenant or an ordering key: what runs runs on, nothing else is started."`
+	Resume resumeCommand `cmd:"" help:"End a pause."`
+	Pauses pausesCommand `cmd:"" help:"List the pauses that stand."`
+
 	Verify  verifyCommand  `cmd:"" help:"Prove on the database's own data that jobs ran in order and one at a time, and that none is lost or stuck; ends in 1 if anything is found."`
 	Adopt   adoptCommand   `cmd:"" help:"Let a restored copy of a database run the jobs in it; until then its workers are refused."`
 	Run     runCommand     `cmd:"" help:"Push jobs to an app beside, over HTTP, or run a program for each; serve health and metrics."`
@@ -101,10 +112,12 @@ func checkText(args []string) error {
 
 // commandOf is the command that args begin with, and a blank, as far as it is one.
 func commandOf(args []string) string {
-	switch args[0] {
-	case "migrate", "enqueue", "verify", "adopt", "run", "drain", "config", "demo", "version":
-		return args[0] + " "
-	default:
-		return ""
+	commands := []string{
+		"migrate", "enqueue", "status", "cancel", "retry", "reschedule", "priority", "pause", "resume", "pauses",
+		"verify", "adopt", "run", "drain", "config", "demo", "version",
 	}
+	if slices.Contains(commands, args[0]) {
+		return args[0] + " "
+	}
+	return ""
 }

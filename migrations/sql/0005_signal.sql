@@ -6,7 +6,7 @@
 --   d <queue> <ms>     a job falls due then (milliseconds of the epoch)
 --   w <queue>          sweep this queue
 --   c <ids> | c *      cancels were asked for
---   p                  pauses changed (reserved)
+--   p                  pauses changed
 --
 -- What was said is noted in a transaction-local setting that names the
 -- transaction: a rolled-back savepoint takes the note back together with its
@@ -18,7 +18,7 @@ as $lockstep$
 declare
   note constant text := @schema@.setting('said');
   xid  constant text := pg_current_xact_id()::text || ';';
-  name constant text := class || ' ' || @schema@.queue_hash(queue);
+  name constant text := case class when 'p' then 'p' else class || ' ' || @schema@.queue_hash(queue) end;
   said text := coalesce(current_setting(note, true), '');
   before bigint;
 begin

@@ -5,7 +5,9 @@
 -- patterns that end in *, without those of except_kinds that are closer. Only
 -- heads and keyless jobs are in the ready line, and a lane has one head, so it
 -- never takes two of a lane. Candidates are fixed and locked first; nothing
--- here waits for a row or a lock.
+-- here waits for a row or a lock. What is paused is not taken; jobs of a paused
+-- tenant or key that it meets are parked: parked counts them, and if it is not 0,
+-- there may be more that can be had.
 --
 -- jobs are [{id, fence, kind, …}]. due_at is when the next job of any queue
 -- falls due; lease_end the soonest lease end seen; look_again how long a lease
@@ -13,11 +15,12 @@
 -- ready all the same; stuck are sessions that hold a run lock for longer than a
 -- lease past its end.
 drop function if exists @schema@.claim(uuid, text, text[], integer, interval);
+drop function if exists @schema@.claim(uuid, text, text[], integer, interval, text[]);
 
 create or replace function @schema@.claim(worker uuid, queue text, kinds text[], max integer, lease interval,
   except_kinds text[] default '{}',
   out jobs json, out looked_at timestamptz, out due_at timestamptz, out lease_end timestamptz,
-  out look_again interval, out more boolean, out stuck json)
+  out look_again interval, out more boolean, out stuck json, out parked integer)
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -31,12 +34,17 @@ declare
   ids      bigint[];
   suspects bigint[];
   alive    bigint[];
+  barred   bigint[];
 begin
   perform @schema@.require_read_committed();
   perform @schema@.check_claim(claim.worker, claim.max, claim.lease);
   perform @schema@.require_home();
   looked_at := clock_timestamp();
+  parked := 0;
   wanted := @schema@.ready_kinds(claim.queue, claim.kinds, claim.except_kinds);
+  if exists (select from @schema@.pause p) then
+    wanted := @schema@.unpaused_kinds(claim.queue, wanted);
+  end if;
   select array_agg(c.id) filter (where not c.suspect), array_agg(c.id) filter (where c.suspect) into ids, suspects
     from (
       select r.* from unnest(wanted) k(kind)
@@ -50,6 +58,13 @@ begin
   if suspects is not null then
     select r.alive, r.stuck into alive, stuck from @schema@.reclaim(suspects[:200]) r;
     ids := ids || alive;
+  end if;
+  if ids <> '{}' and exists (select from @schema@.pause p where p.scope in ('tenant', 'key')) then
+    barred := @schema@.parkable(ids);
+    if barred <> '{}' then
+      ids := array(select u.id from unnest(ids) u(id) where u.id <> all (barred));
+      parked := @schema@.park(barred) + @schema@.park_ahead(claim.queue, wanted);
+    end if;
   end if;
   jobs := @schema@.grant_claims(claim.worker, ids, claim.lease);
   select f.due_at, f.lease_end, f.more into due_at, lease_end, more

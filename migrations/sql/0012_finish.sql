@@ -227,7 +227,8 @@ begin
 end $lockstep$;
 
 -- take_over claims those of the new heads that the worker may take: their kind
--- is one of take, and no other job of their queue is ready for it. Everyone is
+-- is one of take, no pause covers them, and no other job of their queue is ready
+-- for it. Everyone is
 -- told of the others. Answers the jobs claimed.
 create or replace function @schema@.take_over(worker uuid, fresh bigint[], take text[], lease interval) returns json
 language plpgsql
@@ -242,20 +243,28 @@ declare
   moment constant timestamptz := clock_timestamp();
   idle   text[]; -- queues where nothing else is ready for the worker
   mine   bigint[] := '{}';
+  barred bigint[];
+  pauses boolean;
 begin
   if fresh = '{}' then
     return null;
   end if;
   if take is not null then
     perform @schema@.check_claim(take_over.worker, 1, take_over.lease);
+    pauses := exists (select from @schema@.pause p);
     idle := array(
       select q.queue from (select distinct j.queue from @schema@.job j where j.id = any (fresh)) q
        where not exists (
-         select 1 from unnest(@schema@.ready_kinds(q.queue, take, '{}')) k(kind) cross join lateral (
+         select 1 from unnest(case when pauses then @schema@.unpaused_kinds(q.queue, @schema@.ready_kinds(q.queue, take, '{}'))
+                              else @schema@.ready_kinds(q.queue, take, '{}') end) k(kind) cross join lateral (
            select 1 from @schema@.job r
             where r.queue = q.queue and r.kind = k.kind and r.stage = 'r' and r.lease_until <= moment
               and not r.settled and r.id <> all (fresh) limit 1) x));
     mine := array(select j.id from @schema@.job j where j.id = any (fresh) and @schema@.kind_rank(j.kind, take) >= 0 and j.queue = any (idle));
+    if pauses then
+      barred := @schema@.paused(mine);
+      mine := array(select u.id from unnest(mine) u(id) where u.id <> all (barred));
+    end if;
   end if;
   perform @schema@.tell_ready(array(select u.id from unnest(fresh) u(id) where u.id <> all (mine)));
   return @schema@.grant_claims(take_over.worker, mine, take_over.lease);

@@ -134,6 +134,6 @@ set jit = off
 set plan_cache_mode = force_generic_plan
 as $lockstep$
 begin
-  update @schema@.job j set stage = 'r', turn = u.turn
+  update @schema@.job j set stage = 'r', hold = '-', turn = u.turn
     from unnest(ids, array(select @schema@.next_turn() from generate_series(1, cardinality(ids)))) u(id, turn) where j.id = u.id;
 end $lockstep$;

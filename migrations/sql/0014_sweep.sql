@@ -1,13 +1,15 @@
 -- replaceable
 -- sweep repairs what nobody is responsible for: lanes that wait without a
 -- head (a head deleted by hand, a producer under REPEATABLE READ), jobs that no
--- trigger placed, and lanes that a dead head blocks although their queue's
--- policy is to skip it: it died while the policy changed. It looks at up to max lanes after the one named by
--- `after` (queue, tenant, ordering key; null: from the beginning), of one
--- queue or of all. more says that the pass goes on behind cursor. One at a
+-- trigger placed, lanes that a dead head blocks although their queue's
+-- policy is to skip it (it died while the policy changed), and jobs that are
+-- parked though no pause covers them. It looks at up to max lanes after the one
+-- named by `after` (queue, tenant, ordering key; null: from the beginning), of
+-- one queue or of all. more says that the pass goes on behind cursor. One at a
 -- time: another one answers at once that there is nothing to do.
+drop function if exists @schema@.sweep(integer, text, text[]);
 create or replace function @schema@.sweep(max integer default 1000, queue text default null, after text[] default null,
-  out placed integer, out promoted integer, out refused integer, out more boolean, out cursor text[])
+  out placed integer, out promoted integer, out refused integer, out more boolean, out cursor text[], out unparked integer)
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -23,13 +25,18 @@ declare
   keys    text[] := '{}';
 begin
   perform @schema@.require_read_committed();
-  placed := 0; promoted := 0; refused := 0; more := false;
+  placed := 0; promoted := 0; refused := 0; more := false; unparked := 0;
   if not pg_try_advisory_xact_lock(@schema@.mutex_lock('sweep')) then
     return;
   end if;
   if sweep.after is null then
     placed := @schema@.place_strays();
     perform @schema@.retire_spared(sweep.queue);
+    select u.returned, u.more into unparked, more from @schema@.unpark_some(1000, sweep.queue, null, null) u;
+    if more and unparked > 0 then
+      return; -- again from the beginning: null is its cursor
+    end if;
+    refused := more::integer; -- what is left is locked for a moment
   end if;
   cursor := coalesce(sweep.after, array[coalesce(sweep.queue, ''), '', '']);
   for looked in 1 .. least(greatest(sweep.max, 1), 1000) loop
