@@ -28,6 +28,7 @@ func (s *shift) control(loop Loop, fn func(context.Context, *store.Store) error)
 	if err == nil {
 		s.worked.note(loop)
 	}
+	s.clogged(ctx, err)
 	return err
 }
 

@@ -23,9 +23,11 @@ func (s *shift) listening(channel string) listener.Config {
 		Probe: func(ctx context.Context, payload string) error {
 			ctx, cancel := context.WithTimeoutCause(ctx, s.heart.timeout(), errNoAnswer)
 			defer cancel()
-			return s.conns.heartbeat.use(ctx, func(conn *pgx.Conn) error {
+			err := s.conns.heartbeat.use(ctx, func(conn *pgx.Conn) error {
 				return listener.Notify(ctx, conn, channel, payload)
 			})
+			s.clogged(ctx, err)
+			return err
 		},
 		Logger: s.cfg.Logger,
 	}
