@@ -13,9 +13,9 @@ type JobCounts struct {
 
 // JobCount are the jobs of one queue in one state.
 type JobCount struct {
-	Queue string   `json:"queue"`
-	State State `json:"state"`
-	Jobs  int64    `json:"jobs"`
+	Queue string `json:"queue"`
+	State State  `json:"state"`
+	Jobs  int64  `json:"jobs"`
 	// Soonest is when the first of them was or will be due; nil for dead ones.
 	Soonest *time.Time `json:"soonest"`
 }

@@ -11,8 +11,10 @@ import (
 
 // stateFunctions change the state of jobs, or tell a worker to; with a call.
 var stateFunctions = map[string]string{
+	"adopt":        "adopt()",
 	"cancel":       "cancel(1)",
 	"claim":        "claim(lockstep.nobody(), 'default', '{k}', 1, '1 minute')",
+	"count_jobs":   "count_jobs()",
 	"complete":     "complete(lockstep.nobody(), 1, 1)",
 	"discard":      "discard(1)",
 	"due":          "due()",

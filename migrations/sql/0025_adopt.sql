@@ -63,6 +63,7 @@ declare
   place constant @schema@.home := @schema@.this_place();
   was   boolean;
 begin
+  perform @schema@.require_read_committed();
   perform pg_advisory_xact_lock(@schema@.mutex_lock('home'));
   was := exists (
     select from @schema@.home h
