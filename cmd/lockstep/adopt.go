@@ -10,6 +10,7 @@ import (
 type adoptCommand struct {
 	databaseFlags
 
+	Hold bool `help:"Pause every queue that has jobs or settings first; lockstep resume --queue lets one go on."`
 	JSON bool `name:"json" help:"Print the result as one JSON object."`
 }
 
@@ -20,7 +21,7 @@ func (c *adoptCommand) Run(a *app) error {
 		return err
 	}
 	defer closeConn(a.ctx, conn)
-	adopted, err := store.New(conn).In(c.schema(a.env)).Adopt(a.ctx)
+	adopted, err := store.New(conn).In(c.schema(a.env)).Adopt(a.ctx, c.Hold)
 	if err != nil {
 		return err
 	}
@@ -30,6 +31,9 @@ func (c *adoptCommand) Run(a *app) error {
 	text := "schema %q was at home here already; fences and turns were moved ahead\n"
 	if adopted {
 		text = "schema %q is at home here from now on: workers of this database may run its jobs\n"
+	}
+	if c.Hold {
+		text += "its queues are paused; lockstep resume --queue lets one go on\n"
 	}
 	_, err = fmt.Fprintf(a.stdout, text, c.schema(a.env))
 	return err

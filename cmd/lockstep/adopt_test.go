@@ -22,4 +22,11 @@ func TestAdopt(t *testing.T) {
 	if r := c.run(t, "adopt", "--json").want(t, exitOK); r.stdout != "{\"adopted\":false}\n" {
 		t.Errorf("as JSON it says %q", r.stdout)
 	}
+	c.run(t, "enqueue", "--kind", "k", "--queue", "q").want(t, exitOK)
+	if r := c.run(t, "adopt", "--hold").want(t, exitOK); !strings.Contains(r.stdout, "paused") {
+		t.Errorf("with --hold it says %q", r.stdout)
+	}
+	if !testdb.Value[bool](t, db, "select exists (select from lockstep.pause where queue = 'q')") {
+		t.Error("its queue is not paused")
+	}
 }

@@ -123,7 +123,7 @@ func TestCopy(t *testing.T) {
 	}
 	fence := value[int64](t, conn, "select last_value from lockstep.fence")
 	for i, want := range []bool{true, false} {
-		if adopted, err := store.New(conn).Adopt(t.Context()); err != nil || adopted != want {
+		if adopted, err := store.New(conn).Adopt(t.Context(), false); err != nil || adopted != want {
 			t.Fatalf("adopt %d: %v, %v", i+1, adopted, err)
 		}
 	}
@@ -138,6 +138,25 @@ func TestCopy(t *testing.T) {
 	}
 	if jobs, err := claim(t, connect(t, db.URL)); err != nil || len(jobs) != 1 {
 		t.Errorf("the original: %d jobs, %v", len(jobs), err)
+	}
+}
+
+// TestHold: a copy adopted with hold runs nothing until a queue is resumed.
+func TestHold(t *testing.T) {
+	t.Parallel()
+	url := copyOf(t, original(t))
+	conn := connect(t, url)
+	if _, err := store.New(conn).Adopt(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{0, 8} { // the ninth has a lease that the copy brought along
+		if err := run(t, url); err != nil {
+			t.Fatal(err)
+		}
+		if n := value[int](t, conn, "select count(*) from lockstep.finished_job"); n != want {
+			t.Errorf("%d jobs ran, want %d", n, want)
+		}
+		value[string](t, conn, "select state from lockstep.resume(queue => 'default')")
 	}
 }
 

@@ -52,12 +52,14 @@ end $lockstep$;
 
 -- adopt makes this database the schema's home, and moves fences and turns far
 -- ahead, as after_failover does: the original goes on giving out its own. The
--- dispatchers of the original are forgotten. Answers false where it was at home
--- already; then nothing changes but fences and turns. For the schema's owner.
-create or replace function @schema@.adopt() returns boolean
+-- dispatchers of the original are forgotten. With hold, all queues that have jobs
+-- or settings are paused first, to be resumed one by one. Answers false where it
+-- was at home already; then nothing changes but fences and turns, and pauses. For the
+-- schema's owner.
+drop function if exists @schema@.adopt();
+create or replace function @schema@.adopt(hold boolean default false) returns boolean
 language plpgsql
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
 as $lockstep$
 declare
   place constant @schema@.home := @schema@.this_place();
@@ -70,6 +72,11 @@ begin
      where h.here and h.database_oid = place.database_oid and h.database_name = place.database_name
        and h.system_identifier is not distinct from place.system_identifier);
   perform @schema@.after_failover();
+  if hold then
+    perform @schema@.pause(queue => q.name, reason => 'adopted with hold')
+       from (select j.queue as name from @schema@.job j union select d.queue from @schema@.dead_job d
+             union select k.name from @schema@.queue k) q;
+  end if;
   if not was then
     delete from @schema@.dispatcher;
     insert into @schema@.home select place.*
