@@ -24,11 +24,16 @@ var stateFunctions = map[string]string{
 	"hold_lane":    "hold_lane(1, 1)",
 	"release":      "release(lockstep.nobody(), 1, 1)",
 	"replay":       "replay(1)",
+	"reschedule":   "reschedule(1, delay => '1 minute')",
+	"resume":       "resume(queue => 'default')",
+	"retry_now":    "retry_now(1)",
+	"set_priority": "set_priority(1, 1)",
 	"set_queue":    "set_queue('default')",
 	"skip_head":    "skip_head('default', '', 'k')",
 	"snooze":       "snooze(lockstep.nobody(), 1, 1, '1 minute')",
 	"sweep":        "sweep()",
 	"unblock_lane": "unblock_lane('default', '', 'k')",
+	"unpark":       "unpark()",
 }
 
 // otherFunctions are for callers too, and fine under any isolation; with the
