@@ -20,8 +20,8 @@ const (
 // order within a lane. Every job is checked before the first is written; a
 // *FieldError names the first bad one by its ordinal.
 //
-// Two calls with the same dedupe keys, in whatever order, can't deadlock; nor
-// can two transactions of one call each, up to 10,000 jobs.
+// Two calls with the same keys, in whatever order, can't deadlock; nor can two
+// transactions of one call each, up to 10,000 jobs.
 //
 // In a transaction it is all or nothing. On a pool or connection it commits
 // in parts of 10,000 jobs or 16 MiB: a failure midway leaves the parts before
@@ -78,7 +78,7 @@ func (s *Store) enqueuePart(ctx context.Context, wires []json.RawMessage) ([]Enq
 	if err != nil {
 		return nil, err
 	}
-	rows, err := collect(ctx, s, `select id, created from @schema@.enqueue_many(jobs => $1::jsonb) order by ordinal`,
+	rows, err := collect(ctx, s, `select id, created, outcome from @schema@.enqueue_many(jobs => $1::jsonb) order by ordinal`,
 		pgx.RowToStructByPos[Enqueued], string(doc))
 	return rows, ordinal(err)
 }

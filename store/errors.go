@@ -29,6 +29,9 @@ var (
 	// ErrNotHome (LS009): this database is a copy of the one whose jobs these
 	// are; see Adopt.
 	ErrNotHome = errors.New("lockstep: this database is a copy")
+	// ErrKeyReused (LS008): an idempotency key was given before with another
+	// request; the error is a *FieldError that names the job that one made.
+	ErrKeyReused = errors.New("lockstep: idempotency key reused")
 )
 
 var sentinels = map[string]error{
@@ -39,10 +42,12 @@ var sentinels = map[string]error{
 	"LS005": ErrNotFound,
 	"LS006": ErrState,
 	"LS007": ErrHidden,
+	"LS008": ErrKeyReused,
 	"LS009": ErrNotHome,
 }
 
-// FieldError is an argument that was refused. It matches ErrInvalid.
+// FieldError is an argument that was refused. It matches ErrInvalid, or
+// ErrKeyReused for an idempotency key.
 type FieldError struct {
 	// Field is the argument's name as in SQL: "kind", "payload", "run_at", …
 	Field string
@@ -51,7 +56,8 @@ type FieldError struct {
 	// Message says what was wrong and what is allowed.
 	Message string
 
-	cause *pgconn.PgError // nil: refused before the server saw it
+	sentinel error           // nil: ErrInvalid
+	cause    *pgconn.PgError // nil: refused before the server saw it
 }
 
 // Error names the field and says what was wrong with it.
@@ -62,12 +68,16 @@ func (e *FieldError) Error() string {
 	return e.Message
 }
 
-// Unwrap gives ErrInvalid, and the server's error if it came from there.
+// Unwrap gives the sentinel, and the server's error if it came from there.
 func (e *FieldError) Unwrap() []error {
-	if e.cause == nil {
-		return []error{ErrInvalid}
+	all := []error{ErrInvalid}
+	if e.sentinel != nil {
+		all[0] = e.sentinel
 	}
-	return []error{ErrInvalid, e.cause}
+	if e.cause != nil {
+		all = append(all, e.cause)
+	}
+	return all
 }
 
 // codeError joins a sentinel to the server's error, keeping its text.
@@ -99,8 +109,8 @@ func wrap(err error) error {
 	switch {
 	case !ours:
 		return err
-	case sentinel == ErrInvalid:
-		return &FieldError{Field: pg.ColumnName, Message: pg.Message, cause: pg}
+	case sentinel == ErrInvalid, sentinel == ErrKeyReused:
+		return &FieldError{Field: pg.ColumnName, Message: pg.Message, sentinel: sentinel, cause: pg}
 	default:
 		return &codeError{sentinel: sentinel, cause: pg}
 	}

@@ -8,6 +8,7 @@ type Kept struct {
 	PartitionsDropped int
 	AttemptsPurged    int
 	DispatchersPurged int
+	KeysPurged        int // idempotency keys
 	// Skipped says another upkeep is at it, and nothing was done.
 	Skipped bool
 	// More says there is more to purge: call again.
@@ -15,12 +16,12 @@ type Kept struct {
 }
 
 // Upkeep makes history partitions three days ahead, drops those past their
-// retention, and purges old attempts, history that no partition was made for,
-// and dispatchers not heard of for a day: at most 5,000 rows of each a call.
+// retention, and purges old attempts and idempotency keys, history that no
+// partition was made for, and dispatchers not heard of for a day: at most 5,000 rows of each a call.
 func (s *Store) Upkeep(ctx context.Context) (Kept, error) {
 	var k Kept
-	err := s.row(ctx, `select partitions_made, partitions_dropped, attempts_purged, dispatchers_purged, skipped, more
+	err := s.row(ctx, `select partitions_made, partitions_dropped, attempts_purged, dispatchers_purged, keys_purged, skipped, more
 		from @schema@.upkeep()`, nil,
-		[]any{&k.PartitionsMade, &k.PartitionsDropped, &k.AttemptsPurged, &k.DispatchersPurged, &k.Skipped, &k.More})
+		[]any{&k.PartitionsMade, &k.PartitionsDropped, &k.AttemptsPurged, &k.DispatchersPurged, &k.KeysPurged, &k.Skipped, &k.More})
 	return k, err
 }

@@ -19,6 +19,7 @@ func (j NewJob) wire() (wireJob, error) {
 	w := wireJob{
 		Kind: j.Kind, Queue: j.Queue, Tenant: j.Tenant, Priority: j.Priority,
 		OrderingKey: optional(j.OrderingKey), DedupeKey: optional(j.DedupeKey),
+		Dedupe: optional(string(j.Dedupe)), IdempotencyKey: optional(j.IdempotencyKey),
 	}
 	if w.Queue == "" {
 		w.Queue = defaultQueue
@@ -47,6 +48,7 @@ func (j NewJob) checkNames() error {
 	return checkTexts(
 		text{"kind", j.Kind}, text{"queue", j.Queue}, text{"tenant", j.Tenant},
 		text{"ordering_key", j.OrderingKey}, text{"dedupe_key", j.DedupeKey},
+		text{"dedupe", string(j.Dedupe)}, text{"idempotency_key", j.IdempotencyKey},
 	)
 }
 
@@ -89,7 +91,7 @@ func (j NewJob) when(w *wireJob) error {
 		text := intervalText(j.Delay)
 		w.Delay, w.DelayText = &j.Delay, &text
 	case !j.RunAt.IsZero():
-		utc := j.RunAt.UTC()
+		utc := j.RunAt.UTC().Truncate(time.Microsecond) // what timestamptz can hold
 		if y := utc.Year(); y < 1 || y > 9999 {
 			return refuse("run_at", fmt.Sprintf("is in the year %d; it must be before the year 10000", y))
 		}

@@ -26,9 +26,11 @@ type enqueueCommand struct {
 	Delay       *time.Duration    `group:"One job" placeholder:"DURATION" help:"Due so long from now, as in 90s or 1h30m. Default: now."`
 	MaxAttempts *int32            `group:"One job" placeholder:"N" help:"How often the job may start, 1 to 32767. Default: 12."`
 	DedupeKey   *string           `group:"One job" placeholder:"KEY" help:"At most one unfinished job of this key. Default: none."`
+	Dedupe      *string           `group:"One job" placeholder:"POLICY" help:"If an unfinished job has the dedupe key: reject (it stays as it is), replace (it gets this payload, unless it was claimed) or one_more (the same; beside a claimed one, one more). Default: reject."`
+	Idempotency *string           `name:"idempotency-key" group:"One job" placeholder:"KEY" help:"The same request with the same key makes its job once. Default: none."`
 	Header      map[string]string `group:"One job" mapsep:"none" placeholder:"NAME=VALUE" help:"Header beside the payload; may be repeated."`
 
-	JobFile string `name:"file" group:"Many jobs" placeholder:"FILE" help:"Enqueue a job for each line of FILE (- is standard input), a JSON object with the fields kind, payload, queue, tenant, ordering_key, priority, run_at, delay, max_attempts, dedupe_key, headers. All lines are enqueued in one transaction, or none."`
+	JobFile string `name:"file" group:"Many jobs" placeholder:"FILE" help:"Enqueue a job for each line of FILE (- is standard input), a JSON object with the fields kind, payload, queue, tenant, ordering_key, priority, run_at, delay, max_attempts, dedupe_key, dedupe, idempotency_key, headers. All lines are enqueued in one transaction, or none."`
 	InParts bool   `group:"Many jobs" help:"Commit every 10,000 lines (or 16 MiB) for itself: an error then leaves the parts before it, and says where to go on."`
 }
 
@@ -70,6 +72,8 @@ func (c *enqueueCommand) jobFlags() []jobFlag {
 		textFlag("tenant", c.Tenant),
 		textFlag("ordering_key", c.OrderingKey),
 		textFlag("dedupe_key", c.DedupeKey),
+		textFlag("dedupe", c.Dedupe),
+		textFlag("idempotency_key", c.Idempotency),
 		{field: "priority", given: c.Priority != nil},
 		{field: "run_at", given: c.RunAt != nil},
 		{field: "delay", given: c.Delay != nil},
@@ -100,7 +104,8 @@ func (c *enqueueCommand) job() (store.NewJob, error) {
 	job := store.NewJob{
 		Kind: orZero(c.Kind), Queue: orZero(c.Queue), Tenant: orZero(c.Tenant), OrderingKey: orZero(c.OrderingKey),
 		Priority: int(orZero(c.Priority)), Delay: orZero(c.Delay), MaxAttempts: int(orZero(c.MaxAttempts)),
-		DedupeKey: orZero(c.DedupeKey), Headers: c.Header,
+		DedupeKey: orZero(c.DedupeKey), Dedupe: store.Dedupe(orZero(c.Dedupe)), IdempotencyKey: orZero(c.Idempotency),
+		Headers: c.Header,
 	}
 	if c.RunAt != nil {
 		at, err := time.Parse(time.RFC3339, *c.RunAt)

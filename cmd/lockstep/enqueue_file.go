@@ -182,13 +182,14 @@ func (l *load) stands() string {
 	}
 }
 
-// printIDs prints an id a line; one that a dedupe key found is marked.
+// printIDs prints an id a line; one that was there is marked with what became of
+// the request.
 func printIDs(w io.Writer, enqueued []store.Enqueued) error {
 	out := bufio.NewWriter(w)
 	for _, e := range enqueued {
 		mark := ""
 		if !e.Created {
-			mark = "\texisting"
+			mark = "\t" + string(e.Outcome)
 		}
 		fmt.Fprintf(out, "%d%s\n", e.ID, mark)
 	}

@@ -21,17 +21,19 @@ const durationForm = `a duration as in "90s" or "1h30m"`
 
 // fields are the keys of a job in a file, by their names in SQL.
 var fields = map[string]func(*store.NewJob, json.RawMessage) error{
-	"kind":         func(j *store.NewJob, v json.RawMessage) error { return text(v, &j.Kind) },
-	"payload":      func(j *store.NewJob, v json.RawMessage) error { j.Payload = v; return nil },
-	"queue":        func(j *store.NewJob, v json.RawMessage) error { return text(v, &j.Queue) },
-	"tenant":       func(j *store.NewJob, v json.RawMessage) error { return text(v, &j.Tenant) },
-	"ordering_key": func(j *store.NewJob, v json.RawMessage) error { return text(v, &j.OrderingKey) },
-	"priority":     func(j *store.NewJob, v json.RawMessage) error { return number(v, &j.Priority) },
-	"run_at":       runAt,
-	"delay":        delay,
-	"max_attempts": maxAttempts,
-	"dedupe_key":   func(j *store.NewJob, v json.RawMessage) error { return text(v, &j.DedupeKey) },
-	"headers":      headers,
+	"kind":            func(j *store.NewJob, v json.RawMessage) error { return text(v, &j.Kind) },
+	"payload":         func(j *store.NewJob, v json.RawMessage) error { j.Payload = v; return nil },
+	"queue":           func(j *store.NewJob, v json.RawMessage) error { return text(v, &j.Queue) },
+	"tenant":          func(j *store.NewJob, v json.RawMessage) error { return text(v, &j.Tenant) },
+	"ordering_key":    func(j *store.NewJob, v json.RawMessage) error { return text(v, &j.OrderingKey) },
+	"priority":        func(j *store.NewJob, v json.RawMessage) error { return number(v, &j.Priority) },
+	"run_at":          runAt,
+	"delay":           delay,
+	"max_attempts":    maxAttempts,
+	"dedupe_key":      func(j *store.NewJob, v json.RawMessage) error { return text(v, &j.DedupeKey) },
+	"dedupe":          func(j *store.NewJob, v json.RawMessage) error { return text(v, (*string)(&j.Dedupe)) },
+	"idempotency_key": func(j *store.NewJob, v json.RawMessage) error { return text(v, &j.IdempotencyKey) },
+	"headers":         headers,
 }
 
 // What is refused though SQL has a meaning for it: see text and maxAttempts.

@@ -14,20 +14,22 @@ import (
 func TestParseJobReadsEveryField(t *testing.T) {
 	t.Parallel()
 	got, err := parseJob([]byte(`{"kind": "k", "payload": [1.50], "queue": "q", "tenant": "t", "ordering_key": "o", "priority": -3,
-		"run_at": "2030-01-31T12:00:00Z", "delay": "90s", "max_attempts": 4, "dedupe_key": "d", "headers": {"a": "b"}}`))
+		"run_at": "2030-01-31T12:00:00Z", "delay": "90s", "max_attempts": 4, "dedupe_key": "d",
+		"dedupe": "replace", "idempotency_key": "i", "headers": {"a": "b"}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := store.NewJob{
 		Kind: "k", Payload: json.RawMessage("[1.50]"), Queue: "q", Tenant: "t", OrderingKey: "o", Priority: -3,
 		RunAt: time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC), Delay: 90 * time.Second, MaxAttempts: 4, DedupeKey: "d",
+		Dedupe: store.DedupeReplace, IdempotencyKey: "i",
 		Headers: map[string]string{"a": "b"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the job differs (-want +got):\n%s", diff)
 	}
-	if len(fields) != 11 {
-		t.Errorf("%d fields are known, this test has 11", len(fields))
+	if len(fields) != 13 {
+		t.Errorf("%d fields are known, this test has 13", len(fields))
 	}
 }
 

@@ -64,7 +64,7 @@ func (d *deduper) enqueue(created bool) int64 {
 		d.t.Errorf("enqueue: %+v, %v; want created = %v", one, err, created)
 	}
 	many, err := d.s.EnqueueMany(d.t.Context(), []store.NewJob{job, {Kind: "k", DedupeKey: "key"}})
-	if err != nil || len(many) != 2 || many[0] != (store.Enqueued{ID: one.ID}) || many[1] != many[0] {
+	if err != nil || len(many) != 2 || many[0] != (store.Enqueued{ID: one.ID, Outcome: store.EnqueueExisting}) || many[1] != many[0] {
 		d.t.Errorf("enqueue many: %+v, %v; want job %d twice", many, err, one.ID)
 	}
 	return one.ID

@@ -49,6 +49,7 @@ var otherFunctions = map[string]string{
 	"job_place":      "a trigger, for which the isolation decides how to place",
 	"job_signal":     "a trigger",
 	"job_size":       "a trigger",
+	"note_commit":    "a trigger, which leaves the note to others under them",
 	"register":       "writes the caller's own row",
 	"set_limits":     "defines functions",
 	"upkeep":         "changes no job that is live",

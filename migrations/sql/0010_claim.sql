@@ -129,6 +129,10 @@ begin
     -- An unflushed sequence could hand a fence out twice.
     perform set_config('synchronous_commit', 'local', true);
   end if;
+  if exists (select 1 from @schema@.dedupe_note n where n.job_id = any (ids) and not n.missed) then
+    -- The look is newer than the rows' locks: what was committed before is in it.
+    perform @schema@.apply_notes(array(select j.id from @schema@.job j where j.id = any (ids) and j.fence = 0));
+  end if;
   update @schema@.job j
      set lease_until = moment + grant_claims.lease, lease = grant_claims.lease, claimed_at = moment, held_since = '-infinity',
          fence = @schema@.next_fence(), attempt = least(j.attempt, 2147483646) + 1,
@@ -248,7 +252,8 @@ as $lockstep$
 #variable_conflict use_column
 begin
   due_at := (select j.run_at from @schema@.job j where j.stage in ('s', 'b') and j.hold = '-' order by j.run_at, j.id limit 1);
-  if exists (select 1 from @schema@.job j where j.settled and j.lease_until <= next_look.moment) then
+  if exists (select 1 from @schema@.job j where j.settled and j.lease_until <= next_look.moment)
+     or exists (select 1 from @schema@.dedupe_note n where not n.missed) then
     due_at := least(due_at, next_look.moment);
   end if;
   more := false;

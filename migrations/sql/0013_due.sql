@@ -4,7 +4,7 @@
 -- another transaction is at is left for a moment and paged past, so that one
 -- lane, or one queue, can't hold up the others. At most 200 jobs fall due a
 -- call; remaining counts, up to 200 each, what is still due or settled: it is
--- beyond that, or was refused.
+-- beyond that, or was refused. It also settles notes that a commit had to leave.
 create or replace function @schema@.due(max integer default 200,
   out due integer, out retired integer, out remaining integer, out due_at timestamptz, out looked_at timestamptz)
 language plpgsql
@@ -26,6 +26,7 @@ begin
   looked_at := clock_timestamp();
   due := 0;
   retired := 0;
+  remaining := @schema@.settle_notes();
   for round in 1 .. 10 loop
     page := array(
       select j.id from @schema@.job j
@@ -52,7 +53,7 @@ begin
     exit when moved > 0;
     shut := shut || @schema@.refused_locks(page);
   end loop;
-  remaining := (select count(*) from (select 1 from @schema@.job j where j.stage in ('s', 'b') and j.hold = '-' and j.run_at <= due.looked_at limit 200) x)
+  remaining := remaining + (select count(*) from (select 1 from @schema@.job j where j.stage in ('s', 'b') and j.hold = '-' and j.run_at <= due.looked_at limit 200) x)
            + (select count(*) from (select 1 from @schema@.job j where j.settled limit 200) x);
   due_at := (select j.run_at from @schema@.job j where j.stage in ('s', 'b') and j.hold = '-' and j.run_at > due.looked_at
               order by j.run_at, j.id limit 1);

@@ -12,8 +12,9 @@ end $lockstep$;
 
 -- set_limits changes what is allowed and kept; null leaves a limit as it is.
 -- For the schema's owner.
+drop function if exists @schema@.set_limits(integer, integer, interval, interval);
 create or replace function @schema@.set_limits(payload_bytes integer default null, text_bytes integer default null,
-  entry_timeout interval default null, retention interval default null) returns void
+  entry_timeout interval default null, retention interval default null, idempotency_retention interval default null) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $lockstep$
@@ -28,10 +29,13 @@ begin
     perform @schema@.refuse('entry_timeout', format('entry_timeout is %s; it must be between 100 ms and 1 hour', entry_timeout));
   elsif retention not between '0' and '36600 days' then
     perform @schema@.refuse('retention', format('retention is %s; it must be between 0 and 100 years', retention));
+  elsif idempotency_retention not between '0' and '36600 days' then
+    perform @schema@.refuse('idempotency_retention', format('idempotency_retention is %s; it must be between 0 and 100 years', idempotency_retention));
   end if;
   for change in
     select * from (values ('payload_limit', 'integer', payload_bytes::text), ('text_limit', 'integer', text_bytes::text),
-                          ('entry_timeout', 'interval', entry_timeout::text), ('retention', 'interval', retention::text)) v(name, type, value)
+                          ('entry_timeout', 'interval', entry_timeout::text), ('retention', 'interval', retention::text),
+                          ('idempotency_retention', 'interval', idempotency_retention::text)) v(name, type, value)
      where v.value is not null
   loop
     execute format('create or replace function %I.%I() returns %s language sql stable parallel safe return %L::%s',
@@ -40,12 +44,19 @@ begin
 end $lockstep$;
 
 -- upkeep makes partitions of the history three days ahead, drops those past
--- retention, and purges old attempts and dispatchers not heard of for a day.
+-- retention, and purges old attempts, idempotency keys past theirs, missed notes
+-- and dispatchers not heard of for a day.
 -- One at a time; what can't have its lock within 50 ms is left for the next
 -- one, since whoever waits for a table stands before everyone behind it.
+do $lockstep$ begin
+  if pg_get_function_result(to_regprocedure($name$@schema@.upkeep()$name$)) !~ 'keys_purged' then
+    drop function @schema@.upkeep();
+  end if;
+end $lockstep$;
+
 create or replace function @schema@.upkeep(
   out partitions_made integer, out partitions_dropped integer, out attempts_purged integer, out dispatchers_purged integer,
-  out skipped boolean, out more boolean)
+  out skipped boolean, out more boolean, out keys_purged integer)
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set lock_timeout = '50ms'
@@ -55,8 +66,9 @@ declare
   today constant date := clock_timestamp()::date;
   day   record;
   strays_purged integer;
+  notes_purged  integer;
 begin
-  partitions_made := 0; partitions_dropped := 0; attempts_purged := 0; dispatchers_purged := 0; more := false;
+  partitions_made := 0; partitions_dropped := 0; attempts_purged := 0; dispatchers_purged := 0; keys_purged := 0; more := false;
   skipped := not pg_try_advisory_xact_lock(@schema@.mutex_lock('upkeep'));
   if skipped then
     return;
@@ -74,7 +86,15 @@ begin
   get diagnostics strays_purged = row_count;
   delete from @schema@.dispatcher d where d.seen_at < clock_timestamp() - '1 day'::interval;
   get diagnostics dispatchers_purged = row_count;
-  more := greatest(attempts_purged, strays_purged) = 5000;
+  delete from @schema@.idempotency i where i.ctid = any (array(
+    select o.ctid from @schema@.idempotency o where o.created_at < clock_timestamp() - @schema@.idempotency_retention()
+     order by o.created_at limit 5000 for update skip locked));
+  get diagnostics keys_purged = row_count;
+  delete from @schema@.dedupe_note n where n.id = any (array(
+    select o.id from @schema@.dedupe_note o where o.missed and o.created_at < clock_timestamp() - @schema@.retention()
+     order by o.created_at limit 5000 for update skip locked));
+  get diagnostics notes_purged = row_count;
+  more := greatest(attempts_purged, strays_purged, keys_purged, notes_purged) = 5000;
   -- Last, since the table's locks are held from here to the commit.
   for i in 0 .. 3 loop
     partitions_made := partitions_made + @schema@.make_partition(today + i);

@@ -166,11 +166,15 @@ begin
   elsif exists (select 1 from @schema@.job j where j.id = replay.id) then
     return 'busy';
   else
-    insert into @schema@.job (id, fence, kind, payload, queue, tenant, ordering_key, priority, max_attempts, dedupe_key, headers, created_at)
+    insert into @schema@.job (id, fence, kind, payload, queue, tenant, ordering_key, priority, max_attempts, dedupe_key, headers, created_at, dedupe_seat)
     values (dead.id, dead.fence, dead.kind, dead.payload, dead.queue, dead.tenant, dead.ordering_key, dead.priority, dead.max_attempts,
-            dead.dedupe_key, dead.headers, dead.created_at)
+            dead.dedupe_key, dead.headers, dead.created_at,
+            (select h.seat from @schema@.key_holder(dead.queue, dead.tenant, dead.dedupe_key) h))
     on conflict (queue, tenant, dedupe_key, dedupe_seat) where dedupe_key is not null do nothing;
     if not found then
+      return 'duplicate';
+    elsif dead.dedupe_key is not null and not @schema@.alone_with_key(replay.id, dead.queue, dead.tenant, dead.dedupe_key) then
+      delete from @schema@.job j where j.id = replay.id;
       return 'duplicate';
     end if;
   end if;

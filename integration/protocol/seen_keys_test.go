@@ -1,0 +1,162 @@
+package protocol_test
+
+import "testing"
+
+// ask enqueues a version of job K under a policy, and answers "outcome id".
+func (c *session) ask(policy string, version int) string {
+	return value[string](c, `select outcome || ' ' || id from lockstep.enqueue('k', jsonb_build_object('n', ($2::int)::text),
+		ordering_key => 'K', dedupe_key => 'K', dedupe => $1)`, policy, version)
+}
+
+func TestSeen_AnIdleProducerHoldsNoJobItReplaces(t *testing.T) {
+	prove(t, rule{
+		must: "a request that replaces a payload does not touch the job's row before its commit: the lane would stand as long as the producer idles",
+		without: map[string]cut{"at the commit": {[]edit{{
+			"deferrable initially deferred for each row execute function @schema@.note_commit()",
+			"deferrable initially immediate for each row execute function @schema@.note_commit()",
+		}}, "jobs claimed"}},
+		scene: func(s *scene) {
+			producer := s.enter()
+			s.ask("one_more", 1)
+			producer.exec("begin")
+			producer.ask("one_more", 2)
+			first := s.claimOne()
+			want("payload", nameOf(first), "1")
+			want("finish", s.finish("completed", first), "done")
+			producer.exec("commit") // too late for the job, which is over
+			s.exec("select lockstep.due()")
+			want("the payload that came too late for its job", nameOf(s.claimOne()), "2")
+		},
+	})
+}
+
+func TestSeen_AClaimLooksForPayloadsThatACommitLeft(t *testing.T) {
+	prove(t, rule{
+		must: "a claim puts in what the commit could not, because somebody had the job's row for a moment: else it runs an older payload than was committed before it",
+		without: map[string]cut{"look": {[]edit{{
+			"if exists (select 1 from @schema@.dedupe_note n where n.job_id = any (ids) and not n.missed) then",
+			"if false then",
+		}}, "got 1, want 3"}},
+		scene: func(s *scene) {
+			other := s.enter()
+			s.ask("replace", 1)
+			other.exec("begin; select from lockstep.job for update")
+			s.ask("replace", 2)
+			s.ask("replace", 3)
+			want("payloads that wait", value[string](s.session, "select string_agg(state, ' ') from lockstep.noted_payloads"), "pending pending")
+			other.exec("rollback")
+			want("payload", nameOf(s.claimOne()), "3")
+			want("payloads that wait", value[int](s.session, "select count(*)::int from lockstep.noted_payloads"), 0)
+		},
+	})
+}
+
+func TestSeen_OneMoreAndANewJobMeetAtTheGate(t *testing.T) {
+	prove(t, rule{
+		must: "whoever took a seat of a dedupe key goes through its gate: one more that is not committed, and a new job after the claimed one has left, can't see each other",
+		without: map[string]cut{"gate": {[]edit{{
+			"perform @schema@.enter_gate(array[inserted]);", "",
+		}}, "jobs of the key: got 2, want 1"}},
+		scene: func(s *scene) {
+			first, second := s.enter(), s.enter()
+			s.ask("one_more", 1)
+			job := s.claimOne()
+			first.exec("begin")
+			first.ask("one_more", 2)
+			want("finish", s.finish("completed", job), "done")
+			call := s.start(second, `select lockstep.enqueue('k', '{"n": "3"}', ordering_key => 'K', dedupe_key => 'K', dedupe => 'one_more')`)
+			call.waits()
+			first.exec("commit")
+			must("the second request", call.wait())
+			want("jobs of the key", value[int](s.session, "select count(*)::int from lockstep.job"), 1)
+			want("payload", nameOf(s.claimOne()), "3")
+		},
+	})
+}
+
+func TestSeen_AnOlderPayloadDoesNotReplaceANewerOne(t *testing.T) {
+	prove(t, rule{
+		must: "a payload whose job was claimed before its commit goes into a job that others made meanwhile only if that was committed before it",
+		without: map[string]cut{"age": {[]edit{{
+			"coalesce(pg_visible_in_snapshot(j.enqueued_xid, note.seen), true) else j.note_turn < note.turn end", "true else true end",
+		}}, "got 2, want 3"}},
+		scene: func(s *scene) {
+			producer := s.enter()
+			s.ask("one_more", 1)
+			producer.exec("begin")
+			producer.ask("one_more", 2)
+			job := s.claimOne()
+			producer.exec("commit") // left: its job has been claimed
+			s.ask("one_more", 3)    // newer
+			s.exec("select lockstep.due()")
+			want("finish", s.finish("completed", job), "done")
+			want("payload", nameOf(s.claimOne()), "3")
+		},
+	})
+}
+
+// A payload of a transaction that began before others is the newest all the
+// same, if it commits last.
+func TestTheLastToCommitReplaces(t *testing.T) {
+	t.Parallel()
+	run(t, func(s *scene) {
+		early, late := s.enter(), s.enter()
+		s.ask("replace", 1)
+		early.exec("begin")
+		early.ask("replace", 2)
+		late.exec("begin")
+		late.ask("replace", 3)
+		late.exec("commit")
+		early.exec("commit")
+		want("payload", nameOf(s.claimOne()), "2")
+	})
+}
+
+// What comes too late under replace is kept to be looked at.
+func TestAMissedPayloadStaysOnRecord(t *testing.T) {
+	t.Parallel()
+	run(t, func(s *scene) {
+		producer := s.enter()
+		s.ask("replace", 1)
+		producer.exec("begin")
+		producer.ask("replace", 2)
+		job := s.claimOne()
+		producer.exec("commit")
+		s.exec("select lockstep.due()")
+		want("payload", value[string](s.session, "select state || ' ' || (payload ->> 'n') from lockstep.noted_payloads"), "missed 2")
+		want("finish", s.finish("failed", job), "done")
+		want("payload of the retry", nameOf(s.claimOne()), "1")
+		s.exec("update lockstep.dedupe_note set created_at = clock_timestamp() - interval '8 days'; select lockstep.upkeep()")
+		want("payloads on record", value[int](s.session, "select count(*)::int from lockstep.noted_payloads"), 0)
+	})
+}
+
+// A transaction that can't see what is committed, and one that is prepared,
+// leave their payloads to others.
+func TestPayloadsOfOldSnapshotsAndPreparedTransactions(t *testing.T) {
+	t.Parallel()
+	run(t, func(s *scene) {
+		producer := s.enter()
+		s.ask("replace", 1)
+		producer.exec("begin isolation level repeatable read")
+		producer.ask("replace", 2)
+		producer.exec("commit")
+		want("payloads that wait", value[string](s.session, "select string_agg(state, ' ') from lockstep.noted_payloads"), "pending")
+		s.exec("select lockstep.due()")
+		want("payload", value[string](s.session, "select payload ->> 'n' from lockstep.job"), "2")
+		want("finish", s.finish("completed", s.claimOne()), "done")
+	})
+}
+
+func TestACancelTakesThePayloadAlong(t *testing.T) {
+	t.Parallel()
+	run(t, func(s *scene) {
+		other := s.enter()
+		s.ask("one_more", 1)
+		other.exec("begin; select from lockstep.job for update")
+		s.ask("one_more", 2)
+		other.exec("rollback; select lockstep.cancel(id) from lockstep.job; select lockstep.due()")
+		want("jobs", value[int](s.session, "select count(*)::int from lockstep.job"), 0)
+		want("payload", value[string](s.session, "select payload ->> 'n' from lockstep.finished_job"), "2")
+	})
+}

@@ -1,0 +1,203 @@
+-- replaceable
+-- Notes: new payloads for jobs that are there.
+--
+-- An enqueue does not touch the job's row: its transaction may stay open for
+-- long, and the job's lane would stand. The commit does, if it can have the row
+-- at once. If it can't, the note stays, and whoever has the row next puts it
+-- in: a claim does so before it hands the job out. So a claim that begins after
+-- the commit never hands out an older payload. A note whose job has been claimed
+-- meanwhile, or is gone, is settled by due().
+
+-- apply_notes puts the newest notes into jobs that have never been claimed, and
+-- whose rows the caller has locked. Like everything here, it waits for no note.
+create or replace function @schema@.apply_notes(ids bigint[]) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $lockstep$
+declare
+  note record;
+begin
+  for note in
+    select distinct on (n.job_id) n.job_id, n.turn, n.payload, n.headers from @schema@.dedupe_note n
+     where n.job_id = any (ids) and n.turn > 0 and not n.missed order by n.job_id, n.turn desc
+  loop
+    update @schema@.job j set payload = note.payload, headers = note.headers, note_turn = note.turn
+     where j.id = note.job_id and j.note_turn < note.turn;
+    perform @schema@.forget_notes(note.job_id, false);
+  end loop;
+end $lockstep$;
+
+-- forget_notes deletes the notes of a job, after a newer one was put into it;
+-- own: those too that this transaction is about to commit.
+create or replace function @schema@.forget_notes(job_id bigint, own boolean) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $lockstep$
+#variable_conflict use_column
+begin
+  delete from @schema@.dedupe_note n where n.id = any (array(
+    select o.id from @schema@.dedupe_note o where o.job_id = forget_notes.job_id and not o.missed and (own or o.turn > 0) for update skip locked));
+end $lockstep$;
+
+-- apply_notes_to does so for a job, if its row can be locked; false if not, or
+-- if the job has been claimed or is gone.
+create or replace function @schema@.apply_notes_to(id bigint) returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $lockstep$
+#variable_conflict use_column
+begin
+  perform 1 from @schema@.job j where j.id = apply_notes_to.id and j.fence = 0 and not j.settled for update skip locked;
+  if not found then
+    return false;
+  end if;
+  perform @schema@.apply_notes(array[apply_notes_to.id]);
+  return true;
+end $lockstep$;
+
+-- note_commit (deferred, for each note) puts a payload into its job as the
+-- transaction commits: it is the newest then, whenever it was noted. A
+-- transaction that can't see what has been committed since it began leaves that
+-- to due(), and so does one that is prepared: it would keep the job's row.
+create or replace function @schema@.note_commit() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $lockstep$
+declare
+  fresh constant bigint := @schema@.next_turn();
+  sees  constant boolean := current_setting('transaction_isolation') in ('read committed', 'read uncommitted');
+begin
+  if sees and current_setting('lockstep.signals', true) is distinct from 'off' then
+    perform 1 from @schema@.job j where j.id = new.job_id and j.fence = 0 and not j.settled for update skip locked;
+    if found then
+      update @schema@.job j set payload = new.payload, headers = new.headers, note_turn = fresh where j.id = new.job_id;
+      perform @schema@.forget_notes(new.job_id, true);
+      return null;
+    end if;
+  end if;
+  update @schema@.dedupe_note n set turn = fresh, seen = case when sees then pg_current_snapshot() end where n.id = new.id;
+  perform @schema@.signal('d', new.queue, (extract(epoch from clock_timestamp()) * 1000)::bigint);
+  return null;
+end $lockstep$;
+
+do $lockstep$ begin
+  if not exists (select 1 from pg_trigger where tgrelid = $name$@schema@.dedupe_note$name$::regclass and tgname = 'note_commit') then
+    create constraint trigger note_commit after insert on @schema@.dedupe_note
+      deferrable initially deferred for each row execute function @schema@.note_commit();
+  end if;
+end $lockstep$;
+
+-- settle_notes settles up to 30 notes that a commit had to leave, and answers
+-- how many it had to leave too, since somebody is at their jobs. One at a time.
+create or replace function @schema@.settle_notes() returns integer
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $lockstep$
+declare
+  page constant bigint[] := array(select n.id from @schema@.dedupe_note n where n.turn > 0 and not n.missed order by n.turn limit 30);
+  remaining integer := 0;
+begin
+  if page <> '{}' and pg_try_advisory_xact_lock(@schema@.mutex_lock('notes')) then
+    for i in 1 .. cardinality(page) loop
+      remaining := remaining + (not @schema@.settle_note(page[i]))::integer;
+    end loop;
+  end if;
+  return remaining;
+end $lockstep$;
+
+-- settle_note puts a note into its job. If that has been claimed, or is gone,
+-- the note is missed or, under one_more, becomes a job of its own. false: somebody
+-- is at it, so later.
+create or replace function @schema@.settle_note(id bigint) returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $lockstep$
+#variable_conflict use_column
+declare
+  note @schema@.dedupe_note;
+begin
+  select n.* into note from @schema@.dedupe_note n where n.id = settle_note.id and not n.missed;
+  if note.id is null or @schema@.apply_notes_to(note.job_id) then
+    return true;
+  elsif exists (select 1 from @schema@.job j where j.id = note.job_id and j.fence = 0 and not j.settled) then
+    return false;
+  elsif note.dedupe = 'one_more' then
+    return @schema@.further_job(note);
+  end if;
+  update @schema@.dedupe_note n set missed = true where n.id = note.id;
+  return true;
+end $lockstep$;
+
+-- further_job makes a job of a note whose own was claimed before the commit; or
+-- puts the note into the one that somebody else has made, unless that has a
+-- payload that was not committed before the note was. It joins its
+-- lane as one that falls due does: nothing here waits for a lane, nor for the
+-- transaction of somebody who has the key.
+create or replace function @schema@.further_job(note @schema@.dedupe_note) returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set lock_timeout = '2ms'
+as $lockstep$
+declare
+  holder  record;
+  job     @schema@.job;
+begin
+  holder := @schema@.key_holder(note.queue, note.tenant, note.dedupe_key);
+  if holder.id is not null and not holder.claimed and holder.kind = note.kind then
+    if not exists (
+      select 1 from @schema@.job j where j.id = holder.id and case j.note_turn when 0 then
+        coalesce(pg_visible_in_snapshot(j.enqueued_xid, note.seen), true) else j.note_turn < note.turn end)
+    then
+      delete from @schema@.dedupe_note n where n.id = note.id;
+      return true;
+    end if;
+    update @schema@.dedupe_note n set job_id = holder.id where n.id = note.id;
+    return @schema@.apply_notes_to(holder.id);
+  elsif holder.id is not null and (not holder.claimed or holder.ordering_key is null or holder.holders > 1) then
+    update @schema@.dedupe_note n set missed = true where n.id = note.id;
+    return true;
+  end if;
+  job.id := @schema@.next_id();
+  job.kind := note.kind; job.payload := note.payload; job.headers := note.headers;
+  job.queue := note.queue; job.tenant := note.tenant; job.dedupe_key := note.dedupe_key;
+  job.ordering_key := coalesce(holder.ordering_key, note.ordering_key);
+  job.priority := note.priority; job.max_attempts := note.max_attempts;
+  job.run_at := clock_timestamp() + '1 day'::interval; -- scheduled, so that no trigger places it
+  begin
+    if not @schema@.insert_job(job, holder.seat) then
+      return false;
+    end if;
+    if (select g.outcome <> 'created' from @schema@.pass_gate(job.id, 'one_more', null) g) then
+      raise exception using errcode = 'lock_not_available'; -- undone: the next look will find who was there
+    end if;
+  exception when lock_not_available then
+    return false;
+  end;
+  update @schema@.job j set run_at = note.run_at, note_turn = note.turn where j.id = job.id;
+  delete from @schema@.dedupe_note n where n.id = note.id;
+  perform @schema@.signal('d', note.queue, (extract(epoch from note.run_at) * 1000)::bigint);
+  return true;
+end $lockstep$;
+
+-- noted_payloads are payloads that were given for jobs that are there and are
+-- not in them: pending for a moment, or missed, since the job was claimed, or
+-- gone, before the commit. Missed ones are kept as long as finished jobs.
+create or replace view @schema@.noted_payloads as
+select n.id, case when n.missed then 'missed' else 'pending' end as state, n.job_id, n.queue, n.kind, n.tenant, n.dedupe_key, n.dedupe,
+       n.payload, n.headers, n.created_at
+  from @schema@.dedupe_note n;
