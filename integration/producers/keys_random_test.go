@@ -113,8 +113,6 @@ func (a *keyActor) keyed() (store.NewJob, int) {
 	return job, version
 }
 
-var errUndone = errors.New("rolled back on purpose")
-
 // produce runs a producer's transaction: one call, of one request or several.
 func (a *keyActor) produce() error {
 	jobs, requests := []store.NewJob{}, []asked{}

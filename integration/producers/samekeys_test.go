@@ -13,10 +13,29 @@ import (
 	"github.com/lockstep-pg/lockstep/store"
 )
 
-// TestSameKeysInOppositeOrder (C51): two bulk calls of the same dedupe keys, one
-// of them backwards, while workers finish those jobs; 100 rounds.
-func TestSameKeysInOppositeOrder(t *testing.T) {
+// TestC51SameKeysInOppositeOrder: two bulk calls of the same keys, one of them
+// backwards, while workers finish those jobs.
+func TestC51SameKeysInOppositeOrder(t *testing.T) {
 	t.Parallel()
+	for name, key := range map[string]func(job *store.NewJob, round, i int){
+		"dedupe keys": func(job *store.NewJob, _, i int) { job.DedupeKey = fmt.Sprint(i) },
+		"policies": func(job *store.NewJob, _, i int) {
+			job.DedupeKey, job.Dedupe, job.OrderingKey = fmt.Sprint(i), policies[i%3], fmt.Sprint(i)
+		},
+		"idempotency keys": func(job *store.NewJob, round, i int) { job.IdempotencyKey = fmt.Sprint(round, i) },
+		"both keys": func(job *store.NewJob, round, i int) {
+			job.IdempotencyKey, job.DedupeKey = fmt.Sprint(round, i), fmt.Sprint(i)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sameKeys(t, key)
+		})
+	}
+}
+
+func sameKeys(t *testing.T, key func(job *store.NewJob, round, i int)) {
+	n, rounds := scaled(100, 1000), scaled(40, 100)
 	db := testdb.New(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -25,15 +44,24 @@ func TestSameKeysInOppositeOrder(t *testing.T) {
 		s := store.New(db.Conn(t))
 		workers.Go(func() error { return finishAll(ctx, s) })
 	}
-	forwards := make([]store.NewJob, scaled(200, 1000))
-	for i := range forwards {
-		forwards[i] = store.NewJob{Kind: "k", DedupeKey: fmt.Sprint(i), Payload: i}
-	}
-	backwards := slices.Clone(forwards)
-	slices.Reverse(backwards)
-	for _, jobs := range [][]store.NewJob{forwards, backwards} {
+	for _, backwards := range []bool{false, true} {
 		s := store.New(db.Conn(t))
-		producers.Go(func() error { return enqueueRounds(ctx, s, jobs, 100) })
+		producers.Go(func() error {
+			for round := range rounds {
+				jobs := make([]store.NewJob, n)
+				for i := range jobs {
+					jobs[i] = store.NewJob{Kind: "k", Payload: i}
+					key(&jobs[i], round, i)
+				}
+				if backwards {
+					slices.Reverse(jobs)
+				}
+				if err := enqueueAll(ctx, s, jobs); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	}
 	if err := producers.Wait(); err != nil {
 		t.Error(err)
@@ -42,7 +70,7 @@ func TestSameKeysInOppositeOrder(t *testing.T) {
 	if err := workers.Wait(); err != nil {
 		t.Error(err)
 	}
-	if n := testdb.Value[int](t, db, "select count(*) from lockstep.finished_job"); n <= len(forwards) {
+	if n := testdb.Value[int](t, db, "select count(*) from lockstep.finished_job"); n <= testdb.Value[int](t, db, "select count(distinct coalesce(dedupe_key, '')) from lockstep.finished_job") {
 		t.Errorf("the workers finished %d jobs only, so no key was free again", n)
 	}
 	if n := testdb.Value[int](t, db, "select deadlocks from pg_stat_database where datname = current_database()"); n != 0 {
@@ -50,15 +78,13 @@ func TestSameKeysInOppositeOrder(t *testing.T) {
 	}
 }
 
-func enqueueRounds(ctx context.Context, s *store.Store, jobs []store.NewJob, rounds int) error {
-	for range rounds {
-		answers, err := s.EnqueueMany(ctx, jobs)
-		if err != nil {
-			return err
-		}
-		if len(answers) != len(jobs) || slices.ContainsFunc(answers, func(e store.Enqueued) bool { return e.ID == 0 }) {
-			return fmt.Errorf("%d answers to %d jobs, or one without an id", len(answers), len(jobs))
-		}
+func enqueueAll(ctx context.Context, s *store.Store, jobs []store.NewJob) error {
+	answers, err := s.EnqueueMany(ctx, jobs)
+	if err != nil {
+		return err
+	}
+	if len(answers) != len(jobs) || slices.ContainsFunc(answers, func(e store.Enqueued) bool { return e.ID == 0 }) {
+		return fmt.Errorf("%d answers to %d jobs, or one without an id", len(answers), len(jobs))
 	}
 	return nil
 }

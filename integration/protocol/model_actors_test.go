@@ -44,6 +44,7 @@ func (a *actor) newJob() store.NewJob {
 	}
 	if a.percent(15) {
 		job.DedupeKey = strconv.Itoa(a.rand.IntN(30))
+		job.Dedupe = []store.Dedupe{store.DedupeReject, store.DedupeReplace, store.DedupeOneMore}[a.rand.IntN(3)]
 	}
 	return job
 }
@@ -121,6 +122,8 @@ func (a *actor) enqueue(tx pgx.Tx, xid uint64, added map[int64]*fact) error {
 	for i, answer := range answers {
 		if answer.Created {
 			added[answer.ID] = &fact{lane: laneOf(jobs[i].Queue, jobs[i].OrderingKey), xid: xid, scheduled: jobs[i].Delay > 0}
+		} else if answer.Outcome == store.EnqueueNoted {
+			a.count("noted: " + string(jobs[i].Dedupe))
 		}
 	}
 	return nil

@@ -66,6 +66,32 @@ func (j *journal) committed(jobs map[int64]*fact) {
 	}
 }
 
+// adopt takes jobs that no producer knows of for those that became of payloads
+// noted under one_more, of which there may be as many. over are the jobs on
+// record.
+func (j *journal) adopt(over []int64) {
+	j.mu.Lock()
+	for id := range j.early {
+		over = append(over, id)
+	}
+	for _, l := range j.lives {
+		over = append(over, l.job.ID)
+	}
+	found := make(map[int64]*fact)
+	for _, id := range over {
+		if j.jobs[id] == nil {
+			found[id] = &fact{scheduled: true}
+		}
+	}
+	noted := j.counts["noted: one_more"]
+	j.mu.Unlock()
+	if len(found) > noted {
+		j.problem("%d jobs were enqueued by nobody, and %d payloads noted", len(found), noted)
+		return
+	}
+	j.committed(found)
+}
+
 func (j *journal) count(what string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
