@@ -86,15 +86,18 @@ func (m *model) replay(j *job) string {
 	return "replayed"
 }
 
-// holder is the unfinished job that has a job's dedupe key.
+// holder is the unfinished job that has a job's dedupe key: one that is settled
+// has it no more.
 func (m *model) holder(j *job) *job {
 	for _, o := range m.jobs {
-		if o.live() && o.dedupe == j.dedupe && o.queue == j.queue && j.dedupe != "" {
+		if o.live() && !o.settled && o.sameKey(j) {
 			return o
 		}
 	}
 	return nil
 }
+
+func (j *job) sameKey(o *job) bool { return j.dedupe != "" && j.dedupe == o.dedupe && j.queue == o.queue }
 
 func (j *job) notDead() string {
 	if j.at == unknown {

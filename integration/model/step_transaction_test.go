@@ -94,11 +94,11 @@ func (w *world) dedupeInDoubt(j *job) bool {
 	if j.dedupe == "" {
 		return false
 	}
-	if holder := w.holder(j); holder != nil && holder.locked != nil {
+	if len(w.all(func(o *job) bool { return o.live() && o.locked != nil && o.sameKey(j) })) > 0 {
 		return true
 	}
 	return slices.ContainsFunc(w.sessions, func(s *session) bool {
-		return s.tx != nil && slices.ContainsFunc(s.tx.entered, func(o *job) bool { return o.dedupe == j.dedupe && o.queue == j.queue })
+		return s.tx != nil && slices.ContainsFunc(s.tx.entered, func(o *job) bool { return o.sameKey(j) })
 	})
 }
 
