@@ -97,7 +97,9 @@ func (m *model) holder(j *job) *job {
 	return nil
 }
 
-func (j *job) sameKey(o *job) bool { return j.dedupe != "" && j.dedupe == o.dedupe && j.queue == o.queue }
+func (j *job) sameKey(o *job) bool {
+	return j.dedupe != "" && j.dedupe == o.dedupe && j.queue == o.queue
+}
 
 func (j *job) notDead() string {
 	if j.at == unknown {
