@@ -50,7 +50,7 @@ func TestSeen_AClaimIsAHotUpdate(t *testing.T) {
 				"create index job_settled",
 				"create index job_lease on @schema@.job (lease_until) where stage = 'r';\ncreate index job_settled",
 			}}, "HOT"},
-			"fillfactor": {[]edit{{"fillfactor = 50", "fillfactor = 100"}}, "HOT"},
+			"fillfactor": {[]edit{{"fillfactor = 50,", "fillfactor = 100,"}}, "HOT"},
 		},
 		scene: func(s *scene) {
 			s.exec("insert into lockstep.job (kind, ordering_key) select 'k', case when i % 2 = 0 then i::text end from generate_series(1, 2000) i")
