@@ -39,7 +39,6 @@ var stateFunctions = map[string]string{
 // otherFunctions are for callers too, and fine under any isolation; with the
 // reason.
 var otherFunctions = map[string]string{
-	"adopt":          "changes no job, and waits for the lock before it looks",
 	"after_failover": "moves sequences, which have no snapshots",
 	"assert_claim":   "locks the row it reads, and so fails rather than believe an old snapshot",
 	"deregister":     "deletes the caller's own row",
