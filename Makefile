@@ -13,7 +13,7 @@ SEED   ?= 0
 # Major versions of PostgreSQL that test-versions tests against.
 VERSIONS ?= 14 15 16 17 18
 
-.PHONY: demo test test-versions teeth faults bench lint postgres pgbouncer
+.PHONY: demo test test-versions teeth faults bench lint postgres pgbouncer languages
 
 # demo works a queue and proves, on its own data, that nothing was lost,
 # overlapped or out of order.
@@ -21,7 +21,7 @@ demo: postgres
 	$(GO) run ./cmd/lockstep demo
 
 # test runs everything, with the race detector, whether it passed before or not.
-test: postgres pgbouncer
+test: postgres pgbouncer languages
 	$(GO) vet ./...
 	$(GO) test -race -count=1 -timeout 10m ./...
 
@@ -59,3 +59,7 @@ postgres:
 # pgbouncer finds the pooler that some tests need, or gets it.
 pgbouncer:
 	@integration/pgbouncer/install.sh
+
+# languages finds what the examples in other languages need, or gets it.
+languages:
+	@integration/languages/install.sh >/dev/null
