@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockstep-pg/lockstep/dispatcher"
+	"github.com/lockstep-pg/lockstep/store"
 )
 
 // HealthConfig says what to look at.
@@ -23,6 +24,11 @@ type HealthConfig struct {
 	// Database tells whether the database answers, and whether its schema is
 	// the one this program needs. Asked at most once a second. Nil: nobody is.
 	Database func(ctx context.Context) error
+
+	// NotifyQueue tells how full the server's queue of notifications is, and
+	// which transactions are open: store.Store.NotifyQueue. Asked with Database.
+	// Nil: nobody is.
+	NotifyQueue func(ctx context.Context) (store.NotifyQueue, error)
 
 	// Circuits are the states of push targets, by name. Nil: none.
 	Circuits func() map[string]string
@@ -40,6 +46,7 @@ type Health struct {
 	mu      sync.Mutex
 	askedAt time.Time
 	answer  error
+	queue   store.NotifyQueue
 }
 
 // NewHealth returns a Health.
@@ -73,6 +80,28 @@ type Readiness struct {
 	Listener Listening          `json:"listener"`
 	LastWork map[string]float64 `json:"seconds_since_last_success"` // by loop
 	Circuits map[string]string  `json:"circuits,omitempty"`
+	Server   Server             `json:"server"`
+}
+
+// Server is what other sessions do to everyone.
+type Server struct {
+	// NotifyQueue is how full the queue of notifications is, 0 to 1. When it is
+	// full, no job can be enqueued, in any database of the server.
+	NotifyQueue float64 `json:"notify_queue_usage"`
+	// Oldest is the longest open transaction, if it is older than a minute: it
+	// keeps what was deleted from being cleaned up, and, if it listens, the
+	// queue of notifications from being emptied.
+	Oldest *Transaction `json:"oldest_transaction,omitempty"`
+}
+
+// Transaction is a session with an open transaction.
+type Transaction struct {
+	PID         int     `json:"pid"`
+	Database    string  `json:"database"`
+	Role        string  `json:"role"`
+	Application string  `json:"application"`
+	State       string  `json:"state"`
+	Seconds     float64 `json:"seconds"`
 }
 
 // Listening is the state of the connection that hears signals.
@@ -97,6 +126,11 @@ func (h *Health) Ready(w http.ResponseWriter, r *http.Request) {
 	}
 	for loop, at := range stats.Worked {
 		answer.LastWork[string(loop)] = time.Since(at).Seconds()
+	}
+	_ = h.database(r.Context()) // failures tells of it
+	answer.Server = h.server()
+	if answer.Server.NotifyQueue > notifyQueueHigh {
+		answer.Problems = append(answer.Problems, "the server's queue of notifications fills up: end the transaction that keeps it, likely the oldest one that listens")
 	}
 	for _, problem := range h.failures(r.Context(), stats.Worked[dispatcher.LoopHeartbeat]) {
 		answer.Ready = false
@@ -136,8 +170,30 @@ func (h *Health) database(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	h.answer = h.config.Database(ctx)
+	if h.answer == nil && h.config.NotifyQueue != nil {
+		h.queue, h.answer = h.config.NotifyQueue(ctx)
+	}
 	h.askedAt = time.Now()
 	return h.answer
+}
+
+const (
+	// notifyQueueHigh is a use of the queue of notifications that is no chance.
+	notifyQueueHigh = 0.1
+	// longTransaction is an age that is worth telling.
+	longTransaction = time.Minute
+)
+
+// server is what the last look at the database told of other sessions.
+func (h *Health) server() Server {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := Server{NotifyQueue: h.queue.Usage}
+	if len(h.queue.Open) > 0 && h.queue.Open[0].Age > longTransaction {
+		o := h.queue.Open[0]
+		s.Oldest = &Transaction{o.PID, o.Database, o.Role, o.Application, o.State, o.Age.Seconds()}
+	}
+	return s
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {

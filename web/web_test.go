@@ -183,6 +183,8 @@ func TestHealth(t *testing.T) {
 			return errors.New("away")
 		}
 		return nil
+	}, NotifyQueue: func(context.Context) (store.NotifyQueue, error) {
+		return store.NotifyQueue{Usage: 0.5, Open: []store.OpenTransaction{{PID: 4711, State: "idle in transaction", Age: time.Hour}}}, nil
 	}})
 	ready := func() (status int, answer web.Readiness) {
 		recorder := httptest.NewRecorder()
@@ -203,6 +205,9 @@ func TestHealth(t *testing.T) {
 	for _, loop := range []string{"heartbeat", "claim", "due"} {
 		until(t, func() bool { _, a := ready(); _, there := a.LastWork[loop]; return there })
 	}
+	if _, a := ready(); a.Server.NotifyQueue != 0.5 || a.Server.Oldest == nil || a.Server.Oldest.PID != 4711 || !strings.Contains(strings.Join(a.Problems, " "), "notifications fills up") {
+		t.Errorf("the queue of notifications and who keeps it: %+v, %q", a.Server, a.Problems)
+	}
 	away.Store(true)
 	until(t, func() bool {
 		_, a := ready()
@@ -211,7 +216,7 @@ func TestHealth(t *testing.T) {
 	away.Store(false)
 	until(t, func() bool { _, a := ready(); return a.Ready })
 	health.Stop()
-	if status, answer := ready(); status != 503 || strings.Join(answer.Problems, " ") != "stopping" {
+	if status, answer := ready(); status != 503 || !strings.HasSuffix(strings.Join(answer.Problems, " "), " stopping") {
 		t.Errorf("while it stops: %d, %+v", status, answer)
 	}
 	recorder := httptest.NewRecorder()

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/lockstep-pg/lockstep/store"
 	"github.com/lockstep-pg/lockstep/web"
 )
 
@@ -25,6 +26,7 @@ func (c *Sidecar) Run(ctx context.Context, hurry <-chan struct{}, note string) e
 	}
 	health := web.NewHealth(web.HealthConfig{
 		Dispatcher: c.dispatcher, Lease: time.Duration(c.settings.Lease), Database: c.checkSchema, Circuits: c.circuits, Note: note,
+		NotifyQueue: store.New(c.pool).In(c.settings.Database.Schema).NotifyQueue,
 	})
 	server := &http.Server{Handler: c.mux(health), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
 	c.Describe(ctx, "lockstep runs")
