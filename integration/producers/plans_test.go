@@ -15,6 +15,8 @@ func TestPlansMadeWhileTheTableWasEmpty(t *testing.T) {
 		"behind": "select lockstep.enqueue('k', ordering_key => 'full')",
 		"some":   "insert into lockstep.job (kind, ordering_key) values ('k', 'a'), ('k', 'b'), ('k', 'full')",
 		"many":   `select lockstep.enqueue_many('[{"kind": "k", "ordering_key": "a", "dedupe_key": "1"}, {"kind": "k", "dedupe_key": "1"}]')`,
+		"more":   `select lockstep.enqueue_many('[{"kind": "k", "dedupe_key": "1", "dedupe": "replace", "idempotency_key": "1"}, {"kind": "k", "dedupe_key": "2", "dedupe": "one_more"}]')`,
+		"noted":  "select lockstep.enqueue('k', dedupe_key => '1', dedupe => 'replace', idempotency_key => clock_timestamp()::text) from generate_series(1, 2)",
 		"first":  "delete from lockstep.job where ordering_key = 'full' and stage = 'r'; select lockstep.enqueue('k', ordering_key => 'full')",
 	}
 	for name, enqueue := range enqueues {

@@ -55,7 +55,7 @@ func TestSeen_OneMoreAndANewJobMeetAtTheGate(t *testing.T) {
 	prove(t, rule{
 		must: "whoever took a seat of a dedupe key goes through its gate: one more that is not committed, and a new job after the claimed one has left, can't see each other",
 		without: map[string]cut{"gate": {[]edit{{
-			"perform @schema@.enter_gate(array[inserted]);", "",
+			"perform @schema@.enter_gate(pass_gate.queue, pass_gate.tenant, pass_gate.dedupe_key);", "",
 		}}, "jobs of the key: got 2, want 1"}},
 		scene: func(s *scene) {
 			first, second := s.enter(), s.enter()

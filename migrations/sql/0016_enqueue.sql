@@ -96,7 +96,7 @@ begin
     enqueue.dedupe := coalesce(enqueue.dedupe, 'reject');
     select s.id, s.outcome into id, outcome from @schema@.take_seat(job, enqueue.dedupe, 'argument kind') s;
     if outcome = 'created' then
-      select g.id, g.outcome into id, outcome from @schema@.pass_gate(job.id, enqueue.dedupe, 'argument kind') g;
+      select g.id, g.outcome into id, outcome from @schema@.pass_gate(job.id, job.queue, job.tenant, job.dedupe_key, enqueue.dedupe, 'argument kind') g;
     end if;
     if id <> job.id and enqueue.idempotency_key is not null then
       perform @schema@.rename_job(job.tenant, enqueue.idempotency_key, id);

@@ -125,10 +125,23 @@ begin
   return 'existing';
 end $lockstep$;
 
--- enter_gate makes this transaction the one that decides about the dedupe keys
--- of jobs that it inserted; it waits for others who are at it, in the order of
--- the keys.
-create or replace function @schema@.enter_gate(ids bigint[]) returns void
+-- enter_gate makes this transaction the one that decides about a dedupe key; it
+-- waits for another that is at it.
+create or replace function @schema@.enter_gate(queue text, tenant text, dedupe_key text) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $lockstep$
+declare
+  entered tid;
+begin
+  insert into @schema@.dedupe_gate as g (queue, tenant, dedupe_key)
+  values (enter_gate.queue, enter_gate.tenant, enter_gate.dedupe_key) on conflict do nothing returning g.ctid into entered;
+  delete from @schema@.dedupe_gate g where g.ctid = entered;
+end $lockstep$;
+
+-- enter_gates does so for the keys of jobs that this transaction inserted, in
+-- the order of the keys.
+create or replace function @schema@.enter_gates(ids bigint[]) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -151,7 +164,8 @@ end $lockstep$;
 -- pass_gate looks again, behind the gate, at who has the dedupe key of a job
 -- that this transaction inserted. Where another one is found that must not be
 -- there beside it, the inserted one goes, and the answer is take_seat's.
-create or replace function @schema@.pass_gate(inserted bigint, dedupe text, place text, out id bigint, out outcome text)
+create or replace function @schema@.pass_gate(inserted bigint, queue text, tenant text, dedupe_key text, dedupe text, place text,
+  out id bigint, out outcome text)
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -162,14 +176,14 @@ declare
   own    @schema@.job;
   holder record;
 begin
-  perform @schema@.enter_gate(array[inserted]);
-  select j.* into own from @schema@.job j where j.id = pass_gate.inserted;
-  holder := @schema@.key_holder(own.queue, own.tenant, own.dedupe_key, own.id);
-  id := own.id;
+  perform @schema@.enter_gate(pass_gate.queue, pass_gate.tenant, pass_gate.dedupe_key);
+  holder := @schema@.key_holder(pass_gate.queue, pass_gate.tenant, pass_gate.dedupe_key, inserted);
+  id := inserted;
   outcome := 'created';
   if holder.id is null then
     return;
   end if;
+  select j.* into own from @schema@.job j where j.id = pass_gate.inserted;
   outcome := @schema@.meet(own, pass_gate.dedupe, holder.id, holder.kind, holder.ordering_key, holder.claimed, holder.holders, pass_gate.place);
   if outcome = 'further' and own.ordering_key = holder.ordering_key then
     outcome := 'created';
@@ -193,6 +207,6 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $lockstep$
 begin
-  perform @schema@.enter_gate(array[id]);
+  perform @schema@.enter_gate(queue, tenant, dedupe_key);
   return (select h.id is null from @schema@.key_holder(queue, tenant, dedupe_key, id) h);
 end $lockstep$;

@@ -182,7 +182,7 @@ begin
     if not @schema@.insert_job(job, holder.seat) then
       return false;
     end if;
-    if (select g.outcome <> 'created' from @schema@.pass_gate(job.id, 'one_more', null) g) then
+    if (select g.outcome <> 'created' from @schema@.pass_gate(job.id, job.queue, job.tenant, job.dedupe_key, 'one_more', null) g) then
       raise exception using errcode = 'lock_not_available'; -- undone: the next look will find who was there
     end if;
   exception when lock_not_available then

@@ -229,7 +229,7 @@ begin
     there[item.ordinal] := item.id;
     outcomes[item.ordinal] := case when item.repeated then 'repeated' else 'existing' end;
   end loop;
-  perform @schema@.enter_gate(fresh);
+  perform @schema@.enter_gates(fresh);
   if exists (
     select 1 from unnest(fresh) u(id)
      cross join lateral (select l.queue, l.tenant, l.dedupe_key from @schema@.job l where l.id = u.id and l.dedupe_key is not null offset 0) j
@@ -282,7 +282,9 @@ begin
     end if;
   end loop;
   for i in 1 .. cardinality(seated) loop
-    select g.id, g.outcome into answer from @schema@.pass_gate(ids[seated[i]], policies[i], 'job ' || seated[i]) g;
+    select g.id, g.outcome into answer
+      from (select j.queue, j.tenant, j.dedupe_key from @schema@.job j where j.id = ids[seated[i]]) j
+     cross join lateral @schema@.pass_gate(ids[seated[i]], j.queue, j.tenant, j.dedupe_key, policies[i], 'job ' || seated[i]) g;
     there[seated[i]] := answer.id;
     outcomes[seated[i]] := answer.outcome;
   end loop;
