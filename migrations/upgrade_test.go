@@ -59,7 +59,7 @@ func TestOwnFilesCanBeReplaced(t *testing.T) {
 	t.Parallel()
 	db := testdb.NewEmpty(t)
 	up(t, db.Conn(t), migrations.Config{})
-	db.Exec(t, "select lockstep.set_limits(payload_bytes => 77, text_bytes => 78, entry_timeout => '79 s', retention => '80 days')")
+	db.Exec(t, "select lockstep.set_limits(payload_bytes => 77, text_bytes => 78, entry_timeout => '79 s', retention => '80 days', idempotency_retention => '81 days')")
 	before := testdb.Value[string](t, db, definitions)
 	want := 1
 	set := testdb.Changed(t)

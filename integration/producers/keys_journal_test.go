@@ -65,13 +65,17 @@ func (j *keyJournal) judge() []string {
 		requests[a.version] = a
 	}
 	slices.SortFunc(j.handed, func(a, b *handed) int { return int(a.fence - b.fence) })
-	first := make(map[int64]*handed)
+	first, ran := make(map[int64]*handed), make(map[int]int64)
 	var firsts []*handed
 	for _, h := range j.handed {
 		switch f := first[h.id]; {
 		case f == nil:
 			first[h.id] = h
 			firsts = append(firsts, h)
+			if other := ran[h.version]; other != 0 {
+				j.problem("payload %d was run by job %d and by job %d", h.version, other, h.id)
+			}
+			ran[h.version] = h.id
 		case f.version != h.version:
 			j.problem("job %d was claimed with payload %d and then with %d", h.id, f.version, h.version)
 		}

@@ -134,6 +134,8 @@ begin
     return true;
   elsif exists (select 1 from @schema@.job j where j.id = note.job_id and j.fence = 0 and not j.settled) then
     return false;
+  elsif not exists (select 1 from @schema@.dedupe_note n where n.id = note.id and not n.missed) then
+    return true; -- the claim that has come in between put it in
   elsif note.dedupe = 'one_more' then
     return @schema@.further_job(note);
   end if;
