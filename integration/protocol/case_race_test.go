@@ -40,7 +40,7 @@ func raceForKeys(t *testing.T, db *testdb.DB) {
 	j := newJournal()
 	for i := range keys * each {
 		id := testdb.Value[int64](t, db, "insert into lockstep.job (kind, queue, ordering_key) values ('k', 'skips', $1) returning id", strconv.Itoa(i%keys))
-		j.jobs[id] = &fact{lane: laneOf("skips", strconv.Itoa(i%keys))}
+		j.jobs[id] = &fact{lane: laneOf("skips", "", strconv.Itoa(i%keys))}
 	}
 	workers, ctx := errgroup.WithContext(t.Context())
 	for i := range claimers {

@@ -39,6 +39,9 @@ func (a *actor) newJob() store.NewJob {
 	if a.percent(75) {
 		job.OrderingKey = strconv.Itoa(a.rand.IntN(6))
 	}
+	if a.percent(25) {
+		job.Tenant = "t"
+	}
 	if a.percent(15) {
 		job.Delay = time.Duration(a.rand.IntN(300)) * time.Millisecond
 	}
@@ -121,7 +124,7 @@ func (a *actor) enqueue(tx pgx.Tx, xid uint64, added map[int64]*fact) error {
 	}
 	for i, answer := range answers {
 		if answer.Created {
-			added[answer.ID] = &fact{lane: laneOf(jobs[i].Queue, jobs[i].OrderingKey), xid: xid, scheduled: jobs[i].Delay > 0}
+			added[answer.ID] = &fact{lane: laneOf(jobs[i].Queue, jobs[i].Tenant, jobs[i].OrderingKey), xid: xid, scheduled: jobs[i].Delay > 0}
 		} else if answer.Outcome == store.EnqueueNoted {
 			a.count("noted: " + string(jobs[i].Dedupe))
 		}

@@ -47,11 +47,11 @@ func newJournal() *journal {
 	return &journal{jobs: make(map[int64]*fact), early: make(map[int64][]func(*fact)), counts: make(map[string]int)}
 }
 
-func laneOf(queue, key string) string {
+func laneOf(queue, tenant, key string) string {
 	if key == "" {
 		return ""
 	}
-	return queue + "/" + key
+	return queue + "/" + tenant + "/" + key
 }
 
 func (j *journal) committed(jobs map[int64]*fact) {
@@ -117,7 +117,7 @@ func (j *journal) mark(id int64, note func(*fact)) {
 
 // begin opens the life of a claim that was sent at sent.
 func (j *journal) begin(job store.Job, sent time.Time, lease time.Duration) *life {
-	l := &life{job: job, lane: laneOf(job.Queue, job.OrderingKey), start: time.Now(), lease: sent.Add(lease)}
+	l := &life{job: job, lane: laneOf(job.Queue, job.Tenant, job.OrderingKey), start: time.Now(), lease: sent.Add(lease)}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.lives = append(j.lives, l)

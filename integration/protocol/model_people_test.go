@@ -3,6 +3,7 @@ package protocol_test
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,6 +23,10 @@ func (a *actor) some(from string) (id int64, err error) {
 // meddle is what people and other programs do meanwhile.
 func (a *actor) meddle() error {
 	switch n := a.rand.IntN(100); {
+	case n < 8:
+		return a.pausing()
+	case n < 16:
+		return a.steer()
 	case n < 35:
 		return a.onSome("job where hold <> 'x'", "cancel")
 	case n < 50:
@@ -134,4 +139,52 @@ func (a *actor) keep() error {
 		}
 	}
 	return nil
+}
+
+// pausing pauses something, or resumes it; the run's jobs have the tenants ""
+// and "t".
+func (a *actor) pausing() error {
+	scope := store.Scope{Queue: a.queue()}
+	switch a.rand.IntN(4) {
+	case 0:
+		scope.Kind = "k"
+	case 1:
+		scope.OrderingKey = strconv.Itoa(a.rand.IntN(6))
+		scope.Tenant = tenants[a.rand.IntN(len(tenants))]
+	case 2:
+		scope = store.Scope{Tenant: "t"}
+	}
+	db := store.New(a.conn)
+	if a.percent(40) {
+		fresh, err := db.Pause(a.ctx, scope, store.PauseNote{})
+		a.count(fmt.Sprint("pause: ", fresh))
+		return err
+	}
+	resumed, err := db.Resume(a.ctx, scope)
+	if errors.Is(err, store.ErrBusy) {
+		return nil
+	}
+	a.count(fmt.Sprint("resume: ", resumed.WasPaused))
+	return err
+}
+
+var tenants = []string{"", "t"}
+
+// steer gives a job another time or priority.
+func (a *actor) steer() error {
+	id, err := a.some("job where hold <> 'x'")
+	if id == 0 || err != nil {
+		return err
+	}
+	call := []string{
+		"retry_now($1)", "reschedule($1, delay => '50 ms')", "reschedule($1, delay => '0')", "set_priority($1, 5)", "set_priority($1, -5)",
+	}[a.rand.IntN(5)]
+	var answer string
+	if err = a.conn.QueryRow(a.ctx, "select lockstep."+call, id).Scan(&answer); err == nil {
+		a.count(call + ": " + answer)
+	}
+	if answer == "scheduled" { // it may have left its lane, and joins it anew
+		a.mark(id, func(f *fact) { f.scheduled = true })
+	}
+	return a.allowed(call, err)
 }

@@ -62,9 +62,28 @@ func TestRandomRun(t *testing.T) {
 	if err := actors.Wait(); err != nil {
 		t.Fatal(err)
 	}
+	resumeAll(t, db)
 	drain(t, db, j)
 	judge(t, db, j)
 	t.Log(j.counts)
+}
+
+// resumeAll ends all pauses. The drain after it finds whatever stays parked.
+func resumeAll(t *testing.T, db *testdb.DB) {
+	t.Helper()
+	all := store.New(db.Conn(t))
+	pauses, err := all.Pauses(t.Context())
+	for _, p := range pauses {
+		if _, resumeErr := all.Resume(t.Context(), p.Scope); resumeErr != nil {
+			err = resumeErr
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := testdb.Value[int](t, db, "select count(*) from lockstep.job where hold = 'p' and not settled"); n > 0 {
+		t.Errorf("%d jobs are parked, and nothing is paused", n)
+	}
 }
 
 // drain works off what is left.

@@ -93,7 +93,7 @@ func TestSeen_WhatIsPausedIsNotTaken(t *testing.T) {
 		must: "a claim leaves out paused queues and kinds, and parks jobs of paused tenants and keys; a hand-over takes nothing that is paused",
 		without: map[string]cut{
 			"kinds of a claim":  {[]edit{{"    wanted := @schema@.unpaused_kinds(claim.queue, wanted);", "    null;"}}, "of a paused kind"},
-			"jobs of a claim":   {[]edit{{"    barred := @schema@.parkable(ids);", "    barred := '{}';"}}, "of a paused tenant"},
+			"jobs of a claim":   {[]edit{{"    barred := @schema@.parkable(owned);", "    barred := '{}';"}}, "of a paused tenant"},
 			"the hand-over":     {[]edit{{"      barred := @schema@.paused(mine);", "      barred := '{}';"}}, "handed over"},
 			"other ready kinds": {[]edit{{"unnest(case when pauses then @schema@.unpaused_kinds(q.queue, @schema@.ready_kinds(q.queue, take, '{}'))", "unnest(case when pauses then @schema@.ready_kinds(q.queue, take, '{}')"}}, "beside a paused kind"},
 		},

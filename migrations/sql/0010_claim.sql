@@ -34,6 +34,7 @@ declare
   ids      bigint[];
   suspects bigint[];
   alive    bigint[];
+  owned    bigint[]; -- those of a tenant or a lane
   barred   bigint[];
 begin
   perform @schema@.require_read_committed();
@@ -45,11 +46,12 @@ begin
   if exists (select from @schema@.pause p) then
     wanted := @schema@.unpaused_kinds(claim.queue, wanted);
   end if;
-  select array_agg(c.id) filter (where not c.suspect), array_agg(c.id) filter (where c.suspect) into ids, suspects
+  select array_agg(c.id) filter (where not c.suspect), array_agg(c.id) filter (where c.suspect),
+         array_agg(c.id) filter (where not c.suspect and (c.tenant <> '' or c.ordering_key is not null)) into ids, suspects, owned
     from (
       select r.* from unnest(wanted) k(kind)
        cross join lateral (
-         select j.id, j.priority, j.turn, j.worker <> @schema@.nobody() as suspect
+         select j.id, j.priority, j.turn, j.tenant, j.ordering_key, j.worker <> @schema@.nobody() as suspect
            from @schema@.job j
           where j.queue = claim.queue and j.kind = k.kind and j.stage = 'r' and j.lease_until <= claim.looked_at and not j.settled
           order by j.priority desc, j.turn
@@ -58,9 +60,10 @@ begin
   if suspects is not null then
     select r.alive, r.stuck into alive, stuck from @schema@.reclaim(suspects[:200]) r;
     ids := ids || alive;
+    owned := owned || alive;
   end if;
-  if ids <> '{}' and exists (select from @schema@.pause p where p.scope in ('tenant', 'key')) then
-    barred := @schema@.parkable(ids);
+  if owned <> '{}' and exists (select from @schema@.pause p where p.scope in ('tenant', 'key')) then
+    barred := @schema@.parkable(owned);
     if barred <> '{}' then
       ids := array(select u.id from unnest(ids) u(id) where u.id <> all (barred));
       parked := @schema@.park(barred) + @schema@.park_ahead(claim.queue, wanted);
