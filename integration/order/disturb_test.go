@@ -8,10 +8,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/lockstep-pg/lockstep/store"
 )
 
-// disturber gets in the way of a run: it cancels waiting jobs, and deletes
-// heads by hand. What it does is in the witness's log before it is committed.
+// disturber gets in the way of a run: it cancels waiting jobs, pauses lanes, and
+// deletes heads by hand. What it does is in the witness's log before it is committed.
 type disturber struct {
 	plan
 	draw
@@ -65,6 +67,25 @@ func (d *disturber) cancelOne(ctx context.Context) error {
 		return nil // deleted by hand in between
 	}
 	return err
+}
+
+// pauseOne pauses a lane, or everything, for a moment.
+func (d *disturber) pauseOne(ctx context.Context) error {
+	db := store.New(d.pool)
+	scope := store.Scope{Queue: "default", OrderingKey: d.draw.lane(d.plan)}
+	if d.chance(0.1) {
+		scope.OrderingKey = ""
+	}
+	if _, err := db.Pause(ctx, scope, store.PauseNote{}); err != nil {
+		return err
+	}
+	d.rest(d.pauseFor)
+	for {
+		_, err := db.Resume(ctx, scope)
+		if !errors.Is(err, store.ErrBusy) {
+			return err
+		}
+	}
 }
 
 // deleteOne deletes the head of a lane, whoever runs it.

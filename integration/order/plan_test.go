@@ -28,6 +28,8 @@ type plan struct {
 	cancelStay  time.Duration // how long a cancel's transaction stays open at most
 	cancelDepth int           // how far behind its head a job is cancelled at most
 	deleteEvery time.Duration // zero: no head is deleted
+	pauseEvery  time.Duration // zero: nothing is paused
+	pauseFor    time.Duration // the longest one
 }
 
 // full is what the promise is shown with.
@@ -37,6 +39,7 @@ func full() plan {
 		pause: 2 * time.Millisecond, work: 2 * time.Millisecond,
 		attended: 0.6, rollbacks: 0.05, savepoints: 0.1, repeatable: 0.1, scheduled: 0.1, failures: 0.1,
 		cancelEvery: 3 * time.Millisecond, cancelStay: time.Millisecond, cancelDepth: 20, deleteEvery: time.Second,
+		pauseEvery: 15 * time.Millisecond, pauseFor: 20 * time.Millisecond,
 	}
 }
 

@@ -53,10 +53,12 @@ func (r *run) work(ctx context.Context) (end func()) {
 	}
 	d := &disturber{plan: r.plan, draw: drawFor(r.seed, 1), pool: r.pool}
 	all.Go(func() error { return every(ctx, r.cancelEvery, d.cancelOne) })
+	p := &disturber{plan: r.plan, draw: drawFor(r.seed, 2), pool: r.pool}
+	all.Go(func() error { return every(ctx, r.pauseEvery, p.pauseOne) })
 	return func() {
 		cancel()
 		if err := all.Wait(); err != nil {
-			r.t.Errorf("a worker, or a cancel: %v", err)
+			r.t.Errorf("a worker, a cancel, or a pause: %v", err)
 		}
 	}
 }
