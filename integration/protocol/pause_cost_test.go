@@ -89,7 +89,6 @@ func TestPlansOfPausesMadeWhileTheTableWasEmpty(t *testing.T) {
 			{"select lockstep.retry_now($1)", scheduled},
 			{"select lockstep.set_priority($1, 3)", waiting},
 			{"select waiting_for from lockstep.job_status($1)", waiting},
-			{"select waiting_for from lockstep.jobs where $1::bigint > 0 order by id limit 10", waiting},
 		}
 		step := func(sql, of string) (read int) {
 			var args []any

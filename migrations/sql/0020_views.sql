@@ -15,6 +15,7 @@ return case
 
 -- waiting_for tells why a live job does not run, and null if it runs, or may run
 -- as soon as a dispatcher has a slot: a few look-ups by index, whatever there is.
+-- The view sorts all that it reads: for a page of jobs, ask for them by id.
 create or replace function @schema@.waiting_for(id bigint, stage "char", hold "char", settled boolean, worker uuid, attempt integer,
   run_at timestamptz, queue text, kind text, tenant text, ordering_key text) returns text
 language plpgsql stable
