@@ -14,8 +14,8 @@ import (
 // dueLimit is how many jobs one pass lets run.
 const dueLimit = 200
 
-// due lets jobs run that have fallen due, and lets lanes go on whose finish was
-// left half-way, by whomever.
+// due lets jobs run that have fallen due, lets lanes go on whose finish was left
+// half-way, by whomever, and steps replays.
 type due struct {
 	shift   *shift
 	bell    bell
@@ -109,10 +109,12 @@ func (d *due) pass(ctx context.Context) {
 		return
 	}
 	d.retry.Reset()
+	later := time.Time{}
 	if !moved.DueAt.IsZero() {
-		d.expect(sent.Add(max(moved.DueAt.Sub(moved.LookedAt), time.Millisecond)))
+		later = sent.Add(max(moved.DueAt.Sub(moved.LookedAt), time.Millisecond))
+		d.expect(later)
 	}
-	d.conclude(moved, mark, told)
+	d.conclude(moved, later, mark, told)
 }
 
 // reached takes out a due time that has come, and whether a signal told of it.
@@ -127,14 +129,19 @@ func (d *due) reached() (told bool) {
 }
 
 // conclude passes on what a pass did: jobs that may run now, and lanes that
-// went on, are claimed at once, and what is left is tried again at once.
-func (d *due) conclude(m store.Moved, mark int64, told bool) {
+// went on, are claimed at once, and what is left is tried again at once. What was
+// refused does not hold up what falls due later.
+func (d *due) conclude(m store.Moved, later time.Time, mark int64, told bool) {
 	s := d.shift
 	d.notBefore = time.Time{}
-	if m.Due+m.Retired > 0 || told {
+	if m.Due+m.Retired+m.Replayed > 0 || told {
 		s.ringAll(ByTimer)
 	}
 	switch {
+	case m.Replayed > 0 && m.Due+m.Retired+m.Remaining == 0: // the next step has its time
+		d.again.reset()
+		d.emptyAt.Store(-1)
+		s.advance()
 	case m.Due+m.Retired > 0:
 		d.again.reset()
 		d.emptyAt.Store(-1)
@@ -143,6 +150,9 @@ func (d *due) conclude(m store.Moved, mark int64, told bool) {
 	case m.Remaining > 0:
 		d.emptyAt.Store(-1)
 		d.notBefore = time.Now().Add(d.again.next())
+		if !later.IsZero() && later.Before(d.notBefore) {
+			d.notBefore = later
+		}
 		d.expect(d.notBefore)
 	default:
 		d.again.reset()

@@ -24,16 +24,19 @@ type QueuePolicy struct {
 	BackoffBase   *time.Duration
 	BackoffFactor float64
 	BackoffCap    *time.Duration
+	// DeadRetention is how long dead letters are kept that block no lane: 1
+	// minute to 100 years. 0, as in a new queue, is until somebody discards them.
+	DeadRetention *time.Duration
 }
 
 const setQueueSQL = `select @schema@.set_queue(name => $1, on_dead => nullif($2::text, ''), backoff_base => $3,
-	backoff_factor => nullif($4::float8, 0), backoff_cap => $5)`
+	backoff_factor => nullif($4::float8, 0), backoff_cap => $5, dead_retention => $6)`
 
 // SetQueue sets policies of a queue, which needs no other set-up: one that was
 // never set has the defaults. A change to OnDeadSkip lets its blocked lanes go
 // on; left says how many could not yet, since another transaction is at them or
 // since this one had enough with 200: call again.
 func (s *Store) SetQueue(ctx context.Context, name string, p QueuePolicy) (left int, err error) {
-	args := []any{name, p.OnDead, p.BackoffBase, p.BackoffFactor, p.BackoffCap}
+	args := []any{name, p.OnDead, p.BackoffBase, p.BackoffFactor, p.BackoffCap, p.DeadRetention}
 	return left, s.row(ctx, setQueueSQL, args, []any{&left})
 }

@@ -111,6 +111,16 @@ func (f serverFlags) connect(ctx context.Context, env func(string) string) (*pgx
 	return conn, nil
 }
 
+// use opens the database asked for, for as long as do works on its schema.
+func (f databaseFlags) use(a *app, do func(*store.Store) error) error {
+	conn, err := f.connect(a.ctx, a.env)
+	if err != nil {
+		return err
+	}
+	defer closeConn(a.ctx, conn)
+	return notMigrated(do(store.New(conn).In(f.schema(a.env))))
+}
+
 // closeConn says goodbye, also when ctx has ended.
 func closeConn(ctx context.Context, conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)

@@ -1,6 +1,6 @@
 // Command lockstep prepares a database for Lockstep, enqueues and steers jobs from
-// the command line, verifies what a queue recorded, and demonstrates and proves
-// the queue on this machine.
+// the command line, deals with dead letters, verifies what a queue recorded, and
+// demonstrates and proves the queue on this machine.
 //
 //	lockstep migrate up|status|down
 //	lockstep enqueue --kind email.send --payload '{"to": "a@example.org"}'
@@ -13,6 +13,9 @@
 //	lockstep pause --tenant acme --reason "moving house"
 //	lockstep resume --tenant acme
 //	lockstep pauses
+//	lockstep dead list --error '%timeout%'
+//	lockstep dead replay --kind email.send --rate 20
+//	lockstep lanes blocked
 //	lockstep verify
 //	lockstep verify --ids enqueued.txt
 //	lockstep adopt

@@ -40,10 +40,12 @@ func (m *model) unblock(l *lane) string {
 	switch {
 	case l.head == nil:
 		return "LS005"
-	case l.head.locked != nil, l.head.at != blocks:
+	case l.head.locked != nil:
+		return "busy"
+	case l.head.at != blocks:
 		return "LS006"
 	}
-	return said(m.leave(l.head, "dead"))
+	return said(m.leave(l.head, "dead"), "unblocked")
 }
 
 // skipHead makes a head that nobody runs a dead letter.
@@ -51,19 +53,21 @@ func (m *model) skipHead(l *lane) string {
 	switch {
 	case l.head == nil:
 		return "LS005"
-	case l.head.locked != nil, l.head.settled, l.head.worker != 0:
+	case l.head.locked != nil, l.head.settled:
+		return "busy"
+	case l.head.worker != 0:
 		return "LS006"
 	case l.head.at != blocks:
 		m.block(l.head)
 	}
-	return said(m.leave(l.head, "dead"))
+	return said(m.leave(l.head, "dead"), "skipped")
 }
 
-func said(done bool) string {
+func said(done bool, as string) string {
 	if done {
-		return "true"
+		return as
 	}
-	return "false"
+	return "pending"
 }
 
 // replay gives a dead job a new budget.

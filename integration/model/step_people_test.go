@@ -49,7 +49,7 @@ func (w *world) Discard() {
 func (w *world) Unblock() {
 	l, name := w.someLane(func(j *job) bool { return j.at == blocks })
 	answer := w.unblock(l)
-	agree(w, "unblock_lane", w.ask(w.conn, "select lockstep.unblock_lane($1, '', $2)::text", name.queue, name.key), answer)
+	agree(w, "unblock_lane", w.ask(w.conn, "select lockstep.unblock_lane($1, '', $2)", name.queue, name.key), answer)
 	w.t.Logf("unblock_lane of %v: %s", name, answer)
 }
 
@@ -57,7 +57,7 @@ func (w *world) Unblock() {
 func (w *world) SkipHead() {
 	l, name := w.someLane((*job).head)
 	answer := w.skipHead(l)
-	agree(w, "skip_head", w.ask(w.conn, "select lockstep.skip_head($1, '', $2)::text", name.queue, name.key), answer)
+	agree(w, "skip_head", w.ask(w.conn, "select lockstep.skip_head($1, '', $2)", name.queue, name.key), answer)
 	w.t.Logf("skip_head of %v: %s", name, answer)
 }
 

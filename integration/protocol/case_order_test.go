@@ -98,7 +98,7 @@ func TestC37_ARetryKeepsItsPlace(t *testing.T) {
 		want("replay", value[string](s.session, "select lockstep.replay(id) from lockstep.dead_job where blocking"), "replayed")
 		want("in its place", s.lane("k"), "1:r 2:w")
 		want("finish", s.finish(store.Dead, s.claimOne()), "done")
-		want("unblock", value[bool](s.session, "select lockstep.unblock_lane('default', '', 'k')"), true)
+		want("unblock", value[string](s.session, "select lockstep.unblock_lane('default', '', 'k')"), "unblocked")
 		want("unblocked", s.lane("k"), "2:r")
 		want("replay", value[string](s.session, "select lockstep.replay(max(id)) from lockstep.dead_job"), "replayed")
 		want("at the end", s.lane("k"), "2:r 1:w")

@@ -29,8 +29,12 @@ func (a *actor) meddle() error {
 		return a.steer()
 	case n < 35:
 		return a.onSome("job where hold <> 'x'", "cancel")
-	case n < 50:
+	case n < 43:
 		return a.onSome("dead_job", "replay")
+	case n < 48:
+		return a.replayLane()
+	case n < 50:
+		return a.deleteLetter()
 	case n < 60:
 		return a.onSome("dead_job", "discard")
 	case n < 68:
@@ -78,13 +82,52 @@ func (a *actor) onSome(from, function string) error {
 }
 
 func (a *actor) onLane(function string) error {
-	var done bool
+	var done string
 	err := a.conn.QueryRow(a.ctx, `select lockstep.`+function+`(l.queue, l.tenant, l.ordering_key)
 		from (select * from lockstep.lanes where head_state in ('dead', 'ready') order by random() limit 1) l`).Scan(&done)
 	if err == nil {
-		a.count(fmt.Sprint(function, ": ", done))
+		a.count(function + ": " + done)
 	}
 	return a.allowed(function, err)
+}
+
+// replayLane starts a replay of what is dead in the lanes of a key, which whoever
+// calls due() then drives, or cancels one.
+func (a *actor) replayLane() error {
+	if a.percent(20) {
+		id, err := a.some("replay_run")
+		if id != 0 && err == nil {
+			_, err = store.New(a.conn).CancelReplay(a.ctx, id)
+		}
+		return err
+	}
+	key := strconv.Itoa(a.rand.IntN(6))
+	_, err := store.New(a.conn).StartReplay(a.ctx, store.NewReplay{Rate: 200, Filter: store.DeadFilter{OrderingKey: key}})
+	if err != nil {
+		return fmt.Errorf("start_replay: %w", err)
+	}
+	a.count("replays started")
+	rows, err := a.conn.Query(a.ctx, "select id from lockstep.dead_job where ordering_key = $1", key)
+	if err != nil {
+		return err
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	for _, id := range ids {
+		a.mark(id, func(f *fact) { f.replayed = true }) // as far as is known: see replayedAnew
+	}
+	return err
+}
+
+// deleteLetter deletes the dead letter of a blocked head by hand, which must
+// leave the head to all that people can do about it.
+func (a *actor) deleteLetter() error {
+	tag, err := a.conn.Exec(a.ctx, `delete from lockstep.dead_job where id = (
+		select d.id from lockstep.dead_job d where d.blocking and exists (select from lockstep.job j where j.id = d.id and j.hold = 'x')
+		order by random() limit 1 for update skip locked)`)
+	if tag.RowsAffected() > 0 {
+		a.count("letters deleted by hand")
+	}
+	return err
 }
 
 // policy has dead heads block their lanes, or not, for a while.

@@ -169,6 +169,7 @@ func judgePlaces(t *testing.T, db *testdb.DB, j *journal) {
 func judgeOrder(t *testing.T, db *testdb.DB, j *journal) {
 	t.Helper()
 	commits := commitTimes(t, db, j)
+	replayedAnew(t, db, j)
 	for lane, ids := range j.starts() {
 		for i := 1; i < len(ids); i++ {
 			before, after := ids[i-1], ids[i]
@@ -177,6 +178,24 @@ func judgeOrder(t *testing.T, db *testdb.DB, j *journal) {
 				t.Errorf("lane %s: job %d, committed %v, ran before job %d, committed %v", lane, before, first, after, second)
 			}
 		}
+	}
+}
+
+// replayedAnew marks the jobs that a replay enqueued again: another transaction
+// than their producer's stands in the row.
+func replayedAnew(t *testing.T, db *testdb.DB, j *journal) {
+	t.Helper()
+	var id int64
+	var xid string
+	rows, _ := db.Conn(t).Query(t.Context(), `select id, enqueued_xid::text from lockstep.finished_job
+		union all select id, enqueued_xid::text from lockstep.dead_job`)
+	if _, err := pgx.ForEachRow(rows, []any{&id, &xid}, func() error {
+		if f := j.jobs[id]; f != nil && strconv.FormatUint(f.xid, 10) != xid {
+			f.replayed = true
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -25,8 +25,9 @@ type Config struct {
 	// Concurrency is how many jobs it runs at a time. Zero: 10.
 	Concurrency int
 
-	Lease time.Duration
-	Grace time.Duration // see dispatcher.Config.ShutdownGrace
+	Lease   time.Duration
+	Timeout time.Duration // of plain handlers; zero: none
+	Grace   time.Duration // see dispatcher.Config.ShutdownGrace
 
 	// Poll is the fallback poll. Zero: 10 min, so that what starts promptly
 	// did not start by it.

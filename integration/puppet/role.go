@@ -62,6 +62,7 @@ func (w *worker) handle(d *dispatcher.Dispatcher) {
 		dispatcher.Handle(d, kind, func(ctx context.Context, job dispatcher.Job[Script]) error {
 			return w.act(ctx, job.Job, func() error { return job.Payload.perform(ctx, w.Name) })
 		})
+		d.Configure(kind, dispatcher.HandlerConfig{Timeout: w.Timeout})
 	}
 	for _, kind := range w.TxKinds {
 		dispatcher.HandleTx(d, kind, func(ctx context.Context, tx pgx.Tx, job dispatcher.Job[Script]) error {

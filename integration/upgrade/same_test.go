@@ -89,7 +89,7 @@ func TestSameFindsADifference(t *testing.T) {
 		"alter table lockstep.job disable trigger job_size",
 		"alter sequence lockstep.turn cache 5",
 		"create table lockstep.more ()",
-		"create or replace view lockstep.queues as select q.name, q.on_dead, q.backoff_base, q.backoff_factor, q.backoff_cap * 2 as backoff_cap from lockstep.queue q",
+		"create or replace view lockstep.queues as select q.name, q.on_dead, q.backoff_base, q.backoff_factor, q.backoff_cap * 2 as backoff_cap, q.dead_retention from lockstep.queue q",
 		"create or replace function lockstep.nobody() returns uuid language sql immutable return null::uuid",
 		"create function lockstep.more() returns int language sql return 1",
 	} {

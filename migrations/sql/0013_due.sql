@@ -4,9 +4,17 @@
 -- another transaction is at is left for a moment and paged past, so that one
 -- lane, or one queue, can't hold up the others. At most 200 jobs fall due a
 -- call; remaining counts, up to 200 each, what is still due or settled: it is
--- beyond that, or was refused. It also settles notes that a commit had to leave.
+-- beyond that, or was refused. It also settles notes that a commit had to
+-- leave, and makes the next step of replays
+-- (start_replay): replayed is how many dead letters went back by it. due_at is
+-- when to call again.
+do $lockstep$ begin
+  if (select 'replayed' <> all (p.proargnames) from pg_proc p where p.oid = to_regprocedure($name$@schema@.due(integer)$name$)) then
+    drop function @schema@.due(integer); -- it answered less
+  end if;
+end $lockstep$;
 create or replace function @schema@.due(max integer default 200,
-  out due integer, out retired integer, out remaining integer, out due_at timestamptz, out looked_at timestamptz)
+  out due integer, out retired integer, out remaining integer, out due_at timestamptz, out looked_at timestamptz, out replayed integer)
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -57,6 +65,7 @@ begin
            + (select count(*) from (select 1 from @schema@.job j where j.settled limit 200) x);
   due_at := (select j.run_at from @schema@.job j where j.stage in ('s', 'b') and j.hold = '-' and j.run_at > due.looked_at
               order by j.run_at, j.id limit 1);
+  select r.replayed, least(due.due_at, r.due_at) into replayed, due_at from @schema@.replay_due() r;
 end $lockstep$;
 
 -- refused_locks are the locks because of which jobs could not be moved: those

@@ -2,8 +2,9 @@
 -- sweep repairs what nobody is responsible for: lanes that wait without a
 -- head (a head deleted by hand, a producer under REPEATABLE READ), jobs that no
 -- trigger placed, lanes that a dead head blocks although their queue's
--- policy is to skip it (it died while the policy changed), and jobs that are
--- parked though no pause covers them. It looks at up to max lanes after the one
+-- policy is to skip it (it died while the policy changed), blocked heads whose
+-- dead letter was deleted by hand, and jobs that are parked though no pause
+-- covers them. It looks at up to max lanes after the one
 -- named by `after` (queue, tenant, ordering key; null: from the beginning), of
 -- one queue or of all. more says that the pass goes on behind cursor. One at a
 -- time: another one answers at once that there is nothing to do.
@@ -31,6 +32,7 @@ begin
   end if;
   if sweep.after is null then
     placed := @schema@.place_strays();
+    perform @schema@.restore_letters();
     perform @schema@.retire_spared(sweep.queue);
     select u.returned, u.more into unparked, more from @schema@.unpark_some(1000, sweep.queue, null, null) u;
     if more and unparked > 0 then

@@ -44,19 +44,20 @@ begin
 end $lockstep$;
 
 -- upkeep makes partitions of the history three days ahead, drops those past
--- retention, and purges old attempts, idempotency keys past theirs, missed notes
--- and dispatchers not heard of for a day.
+-- retention, and purges old attempts, idempotency keys past theirs, missed notes,
+-- dead letters past their queue's dead_retention, replays that are over, and
+-- dispatchers not heard of for a day.
 -- One at a time; what can't have its lock within 50 ms is left for the next
 -- one, since whoever waits for a table stands before everyone behind it.
 do $lockstep$ begin
-  if pg_get_function_result(to_regprocedure($name$@schema@.upkeep()$name$)) !~ 'keys_purged' then
-    drop function @schema@.upkeep();
+  if pg_get_function_result(to_regprocedure($name$@schema@.upkeep()$name$)) !~ 'dead_purged' then
+    drop function @schema@.upkeep(); -- it answered less
   end if;
 end $lockstep$;
 
 create or replace function @schema@.upkeep(
   out partitions_made integer, out partitions_dropped integer, out attempts_purged integer, out dispatchers_purged integer,
-  out skipped boolean, out more boolean, out keys_purged integer)
+  out skipped boolean, out more boolean, out keys_purged integer, out dead_purged integer)
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set lock_timeout = '50ms'
@@ -68,7 +69,9 @@ declare
   strays_purged integer;
   notes_purged  integer;
 begin
-  partitions_made := 0; partitions_dropped := 0; attempts_purged := 0; dispatchers_purged := 0; keys_purged := 0; more := false;
+  perform @schema@.require_read_committed();
+  partitions_made := 0; partitions_dropped := 0; attempts_purged := 0; dispatchers_purged := 0; keys_purged := 0;
+  dead_purged := 0; more := false;
   skipped := not pg_try_advisory_xact_lock(@schema@.mutex_lock('upkeep'));
   if skipped then
     return;
@@ -94,7 +97,9 @@ begin
     select o.id from @schema@.dedupe_note o where o.missed and o.created_at < clock_timestamp() - @schema@.retention()
      order by o.created_at limit 5000 for update skip locked));
   get diagnostics notes_purged = row_count;
-  more := greatest(attempts_purged, strays_purged, keys_purged, notes_purged) = 5000;
+  dead_purged := @schema@.purge_aged();
+  delete from @schema@.replay_run r where r.ended_at < clock_timestamp() - @schema@.retention();
+  more := greatest(attempts_purged, strays_purged, keys_purged, notes_purged, dead_purged) = 5000;
   -- Last, since the table's locks are held from here to the commit.
   for i in 0 .. 3 loop
     partitions_made := partitions_made + @schema@.make_partition(today + i);

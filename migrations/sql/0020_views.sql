@@ -93,9 +93,6 @@ select d.id, d.queue, d.kind, d.tenant, d.ordering_key, d.blocking, d.attempt, d
        d.payload, d.headers
   from @schema@.dead_job d;
 
-create or replace view @schema@.queues as
-select q.name, q.on_dead, q.backoff_base, q.backoff_factor, q.backoff_cap from @schema@.queue q;
-
 create or replace view @schema@.lanes as
 select h.queue, h.tenant, h.ordering_key, h.id as head, h.kind as head_kind,
        @schema@.state_of(h.stage, h.hold, h.settled, h.outcome, h.worker, h.attempt) as head_state,
