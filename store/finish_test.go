@@ -130,8 +130,8 @@ func TestFinishHandsOver(t *testing.T) {
 	r.expectState(ids[2], store.StateReady)
 }
 
-// What a report says never makes it fail (C53).
-func TestFinishKeepsWhatItCan(t *testing.T) {
+// C53: what a report says never makes it fail.
+func TestC53FinishKeepsWhatItCan(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for _, test := range []struct {

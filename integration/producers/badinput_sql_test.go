@@ -110,8 +110,8 @@ func TestBadBulkInputBySQL(t *testing.T) {
 	expectNothing(t, db)
 }
 
-// TestNeverAValue: what PostgreSQL itself refuses, since it never becomes one.
-func TestNeverAValue(t *testing.T) {
+// TestC54NeverAValue: what PostgreSQL itself refuses, since it never becomes one.
+func TestC54NeverAValue(t *testing.T) {
 	t.Parallel()
 	db := testdb.New(t)
 	c := newClient(t, db)
