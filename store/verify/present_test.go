@@ -189,3 +189,16 @@ func TestFindsBlockedLanesAndDeadLettersThatDoNotMatch(t *testing.T) {
 		})
 	}
 }
+
+// A worker that died under a pause has its jobs claimed anew after the resume:
+// until then that is no finding.
+func TestALeaseLongPastUnderAPauseIsNone(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.enqueue("a")
+	s.plant("update lockstep.job set worker = gen_random_uuid(), lease_until = clock_timestamp() - interval '1 h', claimed_at = clock_timestamp() - interval '2 h', run_at = clock_timestamp() - interval '3 h'")
+	s.sql("select lockstep.pause(queue => 'default')")
+	clean(t, s.verify(verify.Config{}))
+	s.sql("select lockstep.resume(queue => 'default')")
+	s.found(s.verify(verify.Config{}), verify.LeasePast, "nobody has taken them since")
+}

@@ -13,7 +13,8 @@ import (
 // later than a lease from now, give or take what a transactional handler's is
 // moved on by, and a clock that was set.
 //
-// Ready jobs are no finding while a dispatcher works on their queue and kind,
+// What a worker lost while its queue or kind is paused is claimed anew after the
+// resume. Ready jobs are no finding while a dispatcher works on their queue and kind,
 // however many they are: that is a backlog.
 const stuckSQL = `
 with suspect as (
@@ -26,7 +27,7 @@ with suspect as (
            when j.held_since > '-infinity' and j.held_since < c.now - c.overdue - 2 * j.lease then 'held'
            when j.lease_until > c.now then null
            when j.worker = @nobody@ then 'ready'
-           when j.lease_until < c.now - c.overdue then 'lease'
+           when j.lease_until < c.now - c.overdue and cardinality(@schema@.paused(array[j.id])) = 0 then 'lease'
          end as reason,
          case
            when j.settled then j.ended_at
@@ -38,7 +39,7 @@ with suspect as (
 ), served as (
   select g.queue, g.kind, exists (
            select from @schema@.dispatcher d
-            where d.seen_at > $1::timestamptz - 3 * d.lease and g.queue = any (d.queues) and g.kind = any (d.kinds)) as served
+            where d.seen_at > $1::timestamptz - 3 * d.lease and g.queue = any (d.queues) and @schema@.kind_rank(g.kind, d.kinds) >= 0) as served
     from (select distinct s.queue, s.kind from suspect s where s.reason is not null) g
 ), numbered as (
   select s.*, row_number() over (partition by s.reason, s.queue, s.kind order by s.id) as nth,
