@@ -65,8 +65,7 @@ func TestStuckHolderWithoutRights(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	role := "modest_" + r.db.Name
-	r.db.Exec(t, fmt.Sprintf(`create role %s login; grant usage on schema lockstep to %[1]s;
-		grant all on all tables in schema lockstep to %[1]s; grant all on all sequences in schema lockstep to %[1]s`, role))
+	r.db.Exec(t, fmt.Sprintf(`create role %s login; select lockstep.grant_worker('%[1]s')`, role))
 	id, session := r.frozen()
 	cfg := r.pool.Config()
 	cfg.ConnConfig.User = role

@@ -110,8 +110,19 @@ func (r *run) applyPending(ctx context.Context) ([]Migration, error) {
 			return nil, err
 		}
 	}
-	return pending, nil
+	if len(pending) == 0 {
+		return nil, nil
+	}
+	return pending, r.exec(ctx, Migration{sql: secure}.render(r.config.Schema))
 }
+
+// secure ends every change of the schema: what is new in it is not PUBLIC's, and
+// the roles on record get what they need of it.
+const secure = `do $lockstep$ begin
+  if to_regprocedure($name$@schema@.secure()$name$) is not null then
+    perform @schema@.secure();
+  end if;
+end $lockstep$`
 
 // createSchema makes the schema and the table of what was applied to it. Asking
 // first means that an existing schema takes no right to create one.

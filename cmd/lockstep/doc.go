@@ -16,6 +16,7 @@
 //	lockstep dead list --error '%timeout%'
 //	lockstep dead replay --kind email.send --rate 20
 //	lockstep lanes blocked
+//	lockstep grant worker app_worker
 //	lockstep verify
 //	lockstep verify --ids enqueued.txt
 //	lockstep adopt

@@ -42,6 +42,9 @@ type commandLine struct {
 	Dead  deadCommand  `cmd:"" help:"List, show, replay, discard or purge dead letters."`
 	Lanes lanesCommand `cmd:"" help:"List the lanes that a dead job blocks, and let them go on."`
 
+	Grant  grantCommand  `cmd:"" help:"Give a database role its part: producer, worker, operator, reader or tenant."`
+	Revoke revokeCommand `cmd:"" help:"Take all that was granted from a database role."`
+
 	Verify  verifyCommand  `cmd:"" help:"Prove on the database's own data that jobs ran in order and one at a time, and that none is lost or stuck; ends in 1 if anything is found."`
 	Adopt   adoptCommand   `cmd:"" help:"Let a restored copy of a database run the jobs in it; until then its workers are refused."`
 	Run     runCommand     `cmd:"" help:"Push jobs to an app beside, over HTTP, or run a program for each; serve health and metrics."`
@@ -117,7 +120,7 @@ func checkText(args []string) error {
 func commandOf(args []string) string {
 	commands := []string{
 		"migrate", "enqueue", "status", "cancel", "retry", "reschedule", "priority", "pause", "resume", "pauses",
-		"dead", "lanes", "verify", "adopt", "run", "drain", "config", "demo", "version",
+		"dead", "lanes", "grant", "revoke", "verify", "adopt", "run", "drain", "config", "demo", "version",
 	}
 	if slices.Contains(commands, args[0]) {
 		return args[0] + " "

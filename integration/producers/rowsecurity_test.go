@@ -25,9 +25,7 @@ func TestForcedRowSecurity(t *testing.T) {
 	if _, err := migrations.Up(t.Context(), owning.Conn, migrations.Config{Schema: "owned"}); err != nil {
 		t.Fatal(err)
 	}
-	owning.do("grant usage on schema owned to " + producer + "; grant insert, select on owned.job to " + producer +
-		"; grant usage on all sequences in schema owned to " + producer +
-		"; alter table owned.job enable row level security; alter table owned.job force row level security")
+	owning.do("select owned.grant_producer('" + producer + "'); alter table owned.job enable row level security; alter table owned.job force row level security")
 	c := newClient(t, db)
 	c.do("set role " + producer)
 	for name, insert := range map[string]string{

@@ -55,7 +55,7 @@ func TestWaysIn(t *testing.T) {
 		grant usage on schema lockstep to %[1]s;
 		grant insert (queue, %[2]s), select (id) on lockstep.job to %[1]s;
 		grant usage on sequence lockstep.turn, lockstep.job_id_seq to %[1]s;
-		grant execute on function lockstep.next_turn to %[1]s;
+		grant execute on function lockstep.next_turn, lockstep.payload_limit, lockstep.text_limit to %[1]s;
 		grant select on wanted to %[1]s`, role, copyColumns))
 	t.Cleanup(func() { dropRoles(t, db, role) })
 	newClient(t, db).copyIn("wanted ("+copyColumns+")", copyJobs)

@@ -57,7 +57,8 @@ end $lockstep$;
 
 -- end_stuck ends the session that a claim reported as stuck, with the caller's
 -- own rights, after testing again that it still holds the lane past another
--- lease.
+-- lease. A caller who may not see when the session began is likely to be refused
+-- by PostgreSQL, and is told so.
 create or replace function @schema@.end_stuck(id bigint, fence bigint, pid integer, backend_start timestamptz) returns boolean
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -73,7 +74,7 @@ begin
      and j.held_since + j.lease <= clock_timestamp() and not j.settled;
   if not found
      or not exists (select 1 from @schema@.run_holder(job.queue, job.tenant, job.ordering_key, end_stuck.id) h where h = end_stuck.pid)
-     or not exists (select 1 from pg_stat_activity a where a.pid = end_stuck.pid and a.backend_start = end_stuck.backend_start) then
+     or not exists (select 1 from pg_stat_activity a where a.pid = end_stuck.pid and (a.backend_start = end_stuck.backend_start) is not false) then
     return false;
   end if;
   return pg_terminate_backend(end_stuck.pid);
