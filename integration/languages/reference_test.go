@@ -15,7 +15,7 @@ import (
 )
 
 // rolesOfPages are the roles that the pages make: they are the server's.
-const rolesOfPages = "web_api"
+const rolesOfPages = "web_api shop_app shop_worker shop_oncall shop_metrics shop_api"
 
 // TestReferenceExamples runs every example of the reference, in order, in one
 // database, and compares what comes back with what the pages say.
