@@ -28,7 +28,7 @@ func start(t *testing.T, s *puppet.Scene, n int, config puppet.Config) []*worker
 // die makes dead letters of n jobs over so many lanes, in turn.
 func die(t *testing.T, s *puppet.Scene, n, lanes int) {
 	t.Helper()
-	s.Exec(t, `insert into lockstep.job (kind, ordering_key, max_attempts) select 'k', 'lane ' || i % $2::int, 1 from generate_series(1, $1::int) i`, n, lanes)
+	s.Exec(t, `insert into lockstep.job (kind, ordering_key) select 'k', 'lane ' || i % $2::int from generate_series(1, $1::int) i`, n, lanes)
 	db, worker := store.New(s.Conn(t)), store.NewWorkerID()
 	for testdb.Value[bool](t, s.DB, "select exists (select from lockstep.job)") {
 		claimed, err := db.Claim(t.Context(), store.ClaimArgs{Worker: worker, Queue: "default", Kinds: []string{"k"}, Max: lanes, Lease: time.Minute})
@@ -37,7 +37,7 @@ func die(t *testing.T, s *puppet.Scene, n, lanes int) {
 		}
 		args := store.FinishArgs{Worker: worker, Lease: time.Minute}
 		for _, job := range claimed.Jobs {
-			args.Reports = append(args.Reports, store.Finish{Claim: store.Claim{ID: job.ID, Fence: job.Fence}, Outcome: store.Failed, Error: "out of order"})
+			args.Reports = append(args.Reports, store.Finish{Claim: store.Claim{ID: job.ID, Fence: job.Fence}, Outcome: store.Dead, Error: "out of order"})
 		}
 		if _, err := db.Finish(t.Context(), args); err != nil {
 			t.Fatal(err)

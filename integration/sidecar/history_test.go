@@ -2,13 +2,13 @@ package sidecar
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -58,12 +58,12 @@ func TestHistoryThroughPush(t *testing.T) {
 func TestHistoryThroughCommand(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
+	apply := filepath.Join(dir, "apply")
+	if output, err := exec.Command("go", "build", "-o", apply, "./apply").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, output)
 	}
 	config := filepath.Join(dir, "lockstep.yaml")
-	if err := os.WriteFile(config, fmt.Appendf(nil, "command:\n- args: [%q, %q]\n  env: [LOCKSTEP_TEST_ROLE=apply]\nqueues: {default: {concurrency: 8}}\n", program, filepath.Join(dir, "tree")), 0o600); err != nil {
+	if err := os.WriteFile(config, fmt.Appendf(nil, "command:\n- args: [%q, %q]\nqueues: {default: {concurrency: 8}}\n", apply, filepath.Join(dir, "tree")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	db := testdb.New(t)
@@ -118,32 +118,7 @@ func (tr *tree) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// applyChange is the program: it applies the change on its standard input to a
-// folder with a file for each path. 65 if that does not have what comes before.
-func applyChange(_ context.Context, args []string) error {
-	var c change
-	if err := json.NewDecoder(os.Stdin).Decode(&c); err != nil {
-		return err
-	}
-	file := filepath.Join(args[0], escape(c.Path))
-	blob, err := os.ReadFile(file)
-	if there := err == nil; there != (c.Prev != nil) || there && string(blob) != *c.Prev {
-		return fmt.Errorf("%s had %q, want %v", c.Path, blob, c.Prev)
-	}
-	if c.Blob == nil {
-		return os.Remove(file)
-	}
-	if err := os.MkdirAll(args[0], 0o700); err != nil {
-		return err
-	}
-	return os.WriteFile(file, []byte(*c.Blob), 0o600)
-}
-
-// escape makes a path the name of one file.
-func escape(path string) string {
-	return strings.NewReplacer("%", "%25", "/", "%2F").Replace(path)
-}
-
+// unescape is the path of a file that apply named.
 func unescape(name string) string {
 	return strings.NewReplacer("%2F", "/", "%25", "%").Replace(name)
 }

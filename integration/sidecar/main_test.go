@@ -21,7 +21,6 @@ import (
 
 func TestMain(m *testing.M) {
 	workerproc.Register("app", runApp)
-	workerproc.Register("apply", applyChange)
 	code := workerproc.Main(m)
 	if built.dir != "" {
 		_ = os.RemoveAll(built.dir)

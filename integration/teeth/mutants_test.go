@@ -46,7 +46,7 @@ var mutants = []mutant{
 	},
 	{
 		name:   "a handler that starts when its lease is over",
-		edits:  []edit{{"dispatcher/attempt.go", "if a.shift.leases.over(a, now) {", "if false {"}},
+		edits:  []edit{{"dispatcher/attempt.go", "if a.shift.leases.over(a, time.Now()) {", "if false {"}},
 		suites: []suite{workers("TestLateClaimIsNotRun")},
 	},
 	{

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockstep-pg/lockstep/handler"
+	"github.com/lockstep-pg/lockstep/store"
 )
 
 // Settings are what lockstep.yaml may hold. Each value that is no list can be
@@ -85,6 +86,7 @@ const (
 
 // complete fills in the defaults.
 func (s *Settings) complete() {
+	setDefault(&s.Database.Schema, store.DefaultSchema)
 	setDefault(&s.Listen, DefaultListen)
 	setDefault(&s.Lease, defaultLease)
 	setDefault(&s.Poll, defaultPoll)
