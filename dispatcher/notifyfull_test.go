@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -24,10 +25,11 @@ import (
 // ended, everything goes on without an attempt used up.
 func TestC10_FullNotifyQueue(t *testing.T) {
 	t.Parallel()
-	if version := testdb.Value[int](t, testdb.NewEmpty(t), "select current_setting('server_version_num')::int"); version < 170000 {
-		t.Skipf("the queue of PostgreSQL %d has 8 GB and can't be made smaller", version/10000)
+	config := postgres.Config{Settings: map[string]string{"max_notify_queue_pages": "64"}}
+	if testdb.Value[int](t, testdb.NewEmpty(t), "select current_setting('server_version_num')::int") < 170000 {
+		config.BinDir = binaries(t, "18") // before 17 the queue has 8 GB
 	}
-	server, err := postgres.Start(t.Context(), postgres.Config{Settings: map[string]string{"max_notify_queue_pages": "64"}})
+	server, err := postgres.Start(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +42,7 @@ func TestC10_FullNotifyQueue(t *testing.T) {
 		t.Cleanup(func() { _ = conn.Close(context.Background()) })
 		return conn
 	}
-	exec := func(conn *pgx.Conn, sql string) error {
+	run := func(conn *pgx.Conn, sql string) error {
 		_, err := conn.Exec(t.Context(), sql)
 		return err
 	}
@@ -65,7 +67,7 @@ func TestC10_FullNotifyQueue(t *testing.T) {
 	// The finish of the first makes the third runnable, and takes none along, as
 	// the second is ready.
 	enqueue := func(keys string) {
-		if err := exec(producer, "select lockstep.enqueue('k', ordering_key => key) from unnest('"+keys+"'::text[]) key"); err != nil {
+		if err := run(producer, "select lockstep.enqueue('k', ordering_key => key) from unnest('"+keys+"'::text[]) key"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -77,11 +79,11 @@ func TestC10_FullNotifyQueue(t *testing.T) {
 	if err := producer.QueryRow(t.Context(), "select lockstep.channel()").Scan(&channel); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(exec(blocker, "listen "+channel), exec(blocker, "begin; select 1")); err != nil {
+	if err := errors.Join(run(blocker, "listen "+channel), run(blocker, "begin; select 1")); err != nil {
 		t.Fatal(err)
 	}
 	for err = nil; err == nil; {
-		err = exec(producer, "select pg_notify('others', repeat('x', 7000) || i) from generate_series(1, 20) i")
+		err = run(producer, "select pg_notify('others', repeat('x', 7000) || i) from generate_series(1, 20) i")
 	}
 	if !store.NotifyQueueFull(err) {
 		t.Fatalf("filling the queue ends in %v", err)
@@ -101,7 +103,7 @@ func TestC10_FullNotifyQueue(t *testing.T) {
 	r.await("the session to blame", 1, func(e dispatcher.Event) bool {
 		return e.Type == dispatcher.Trouble && e.Reason == "notify queue" && strings.Contains(e.Err.Error(), fmt.Sprintf("pid %d (idle in transaction", blocker.PgConn().PID()))
 	})
-	if err := exec(blocker, "rollback"); err != nil {
+	if err := run(blocker, "rollback"); err != nil {
 		t.Fatal(err)
 	}
 	r.await("all jobs completed", 3, func(e dispatcher.Event) bool { return e.Type == dispatcher.Recorded && e.Outcome == store.Completed })
@@ -109,4 +111,14 @@ func TestC10_FullNotifyQueue(t *testing.T) {
 	if err := producer.QueryRow(t.Context(), "select count(*) from lockstep.attempt").Scan(&lost); err != nil || lost > 0 {
 		t.Errorf("%d attempts were used up (%v)", lost, err)
 	}
+}
+
+// binaries are those of a major version, got if need be.
+func binaries(t *testing.T, major string) string {
+	t.Helper()
+	output, err := exec.Command("../integration/postgres/install.sh", major).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(output))
 }
