@@ -139,3 +139,18 @@ func TestC54NeverAValue(t *testing.T) {
 	}
 	expectNothing(t, db)
 }
+
+// What a JSON object gives as text, and is no number, time or interval, is told
+// with the job's place, as what is out of range is.
+func TestBadValuesInBulk(t *testing.T) {
+	t.Parallel()
+	db := testdb.New(t)
+	c := newClient(t, db)
+	for field, says := range map[string]string{"priority": "a number", "max_attempts": "a number", "run_at": "a time", "delay": "an interval"} {
+		for _, value := range []string{`"soon"`, `[]`, `{}`, `true`, `""`} {
+			c.expectRefused(`select * from lockstep.enqueue_many('[{"kind": "k", "delay": "1 hour"}, {"kind": "k", "`+field+`": `+value+`}]')`, field, says, "job 2")
+		}
+	}
+	c.expectRefused(`select * from lockstep.enqueue_many('[{"kind": "k", "run_at": "2030-02-30"}]')`, "run_at", "a time", "job 1")
+	expectNothing(t, db)
+}

@@ -160,3 +160,25 @@ func TestACancelTakesThePayloadAlong(t *testing.T) {
 		want("payload", value[string](s.session, "select payload ->> 'n' from lockstep.finished_job"), "2")
 	})
 }
+
+func TestSeen_APayloadThatIsTooLongByNowHoldsUpNobody(t *testing.T) {
+	prove(t, rule{
+		must: "a one more that a limit, lowered since, keeps from becoming a job is missed: due() would fail for all, and for good",
+		without: map[string]cut{"limit": {[]edit{{
+			"    when integrity_constraint_violation then -- a limit was lowered: due() must not fail for good\n", "    when no_data_found then\n",
+		}}, "23514"}},
+		scene: func(s *scene) {
+			producer := s.enter()
+			s.ask("one_more", 1)
+			producer.exec("begin")
+			producer.exec("select lockstep.enqueue('k', to_jsonb(repeat('x', 2000)), ordering_key => 'K', dedupe_key => 'K', dedupe => 'one_more')")
+			s.claimOne()
+			producer.exec("commit")
+			s.exec("select lockstep.set_limits(payload_bytes => 1024)")
+			s.exec("insert into lockstep.job (kind, run_at) values ('k', clock_timestamp() + interval '1 ms')")
+			s.exec("select pg_sleep(0.01)")
+			want("due", value[int](s.session, "select due from lockstep.due()"), 1)
+			want("the payload", value[string](s.session, "select string_agg(state, ' ') from lockstep.noted_payloads"), "missed")
+		},
+	})
+}

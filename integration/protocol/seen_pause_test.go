@@ -148,3 +148,48 @@ func TestSeen_AHeadLeavesForLaterUnderItsLanesEntryLock(t *testing.T) {
 		},
 	})
 }
+
+func TestSeen_ALossIsFoundOnceUnderAResume(t *testing.T) {
+	prove(t, rule{
+		must: "a claim that finds a job lost, and can't park it since its resume is not committed, leaves it as nobody's: the next claim would record the loss again, and fail",
+		without: map[string]cut{"nobody's": {[]edit{{
+			"   where j.id = any (ids) and j.worker <> @schema@.nobody();\n  shared :=", "   where false;\n  shared :=",
+		}}, "23505"}},
+		scene: func(s *scene) {
+			s.exec("insert into lockstep.job (kind, tenant) values ('k', 't')")
+			s.claimOne()
+			s.exec("update lockstep.job set lease_until = '-infinity'")
+			s.pause(store.Scope{Tenant: "t"})
+			s.put("", "other")
+			resumer := s.enter()
+			resumer.exec("begin; select lockstep.resume(tenant => 't')")
+			want("of another tenant", nameOf(s.claimOne()), "other")
+			want("claimed", len(s.claim(10)), 0)
+			resumer.exec("rollback")
+			want("parked", s.look("default", 10).Parked, 1)
+			s.resume(store.Scope{Tenant: "t"})
+			want("attempt", s.claimOne().Attempt, 2)
+			want("losses", value[int](s.session, "select lost from lockstep.job where tenant = 't'"), 1)
+			want("on record", value[int](s.session, "select count(*)::int from lockstep.attempt"), 1)
+		},
+	})
+}
+
+func TestSeen_AResumeTellsOfWhatItHasLeftInOtherQueues(t *testing.T) {
+	prove(t, rule{
+		must:    "a resume that returned its thousand looks whether another queue has parked jobs: more is what a caller goes on by",
+		without: map[string]cut{"look": {[]edit{{"    exit when more and returned >= max;", "    exit when returned >= max;"}}, "more: got false"}},
+		scene: func(s *scene) {
+			s.exec("insert into lockstep.job (kind, tenant, queue) select 'k', 't', q from unnest('{a,b}'::text[]) q, generate_series(1, 1000) n where q = 'a' or n <= 3")
+			s.pause(store.Scope{Tenant: "t"})
+			want("parked", s.look("a", 10).Parked, 1000)
+			want("parked of b", s.look("b", 10).Parked, 3)
+			first := s.resume(store.Scope{Tenant: "t"})
+			want("returned", first.Returned, 1000)
+			want("more", first.More, true)
+			second := s.resume(store.Scope{Tenant: "t"})
+			want("returned by the second call", second.Returned, 3)
+			want("more after it", second.More, false)
+		},
+	})
+}

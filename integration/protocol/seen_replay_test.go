@@ -180,3 +180,21 @@ func TestBlockedHeadWithoutLetter(t *testing.T) {
 		})
 	}
 }
+
+func TestSeen_AReplayPastALoweredLimitIsTold(t *testing.T) {
+	prove(t, rule{
+		must:    "a replay of a letter that a lowered limit refuses says so in words of its own, and the letter stays",
+		without: map[string]cut{"told": {[]edit{{"  exception when check_violation then\n    get stacked", "  exception when no_data_found then\n    get stacked"}}, "got 23514"}},
+		scene: func(s *scene) {
+			s.exec("insert into lockstep.job (kind, payload) values ('k', jsonb_build_object('n', repeat('x', 2000)))")
+			job := s.claimOne()
+			want("dead", s.finish(store.Dead, job), "done")
+			s.exec("select lockstep.set_limits(payload_bytes => 1024)")
+			err := s.try("select lockstep.replay($1)", job.ID)
+			want("the replay", code(err), "LS006")
+			want("says why", strings.Contains(err.Error(), "at most 1024 are allowed"), true)
+			s.exec("select lockstep.set_limits(payload_bytes => 4096)")
+			want("afterwards", s.value("lockstep.replay(max(id)) from lockstep.dead_job"), "replayed")
+		},
+	})
+}

@@ -83,12 +83,13 @@ func TestTenantsDoNotMeet(t *testing.T) {
 	}
 }
 
-// expectTaken sees that a can't enqueue under an id that b's job has or had, which
-// would keep b's dead letter from being replayed.
+// expectTaken sees that a can't name ids: neither one that b's job has or had, which
+// would keep b's dead letter from being replayed, nor one that b has drawn.
 func expectTaken(t *testing.T, db *testdb.DB, a, b *pgx.Conn, ofB int64) {
 	t.Helper()
 	take := fmt.Sprintf("insert into lockstep.job (id, kind, tenant) values (%d, 'k', 'a')", ofB)
-	refused(t, a, "23505", take)
+	drawn := fmt.Sprintf("insert into lockstep.job (id, kind, tenant) values (%d, 'k', 'a')", testdb.Value[int64](t, db, "select lockstep.next_id()"))
+	refused(t, a, "42501", take, drawn)
 	db.Exec(t, "select lockstep.skip_head('default', 'b', 'key')")
 	refused(t, a, "42501", take, "insert into lockstep.job (id, kind, tenant) values (9000000000, 'k', 'a')")
 	if said := one[string](t, b, "select lockstep.tenant_replay($1)", ofB); said != "replayed" {

@@ -166,16 +166,24 @@ end $lockstep$;
 -- blocks its lane, else like a new job, at the end of its lane. It keeps its
 -- id, and its attempts stay on record. replayed · busy (try again) · duplicate
 -- (an unfinished job has its dedupe key: the dead letter stays). Raises LS005
--- for an id that never was, LS006 for a job that is not dead.
+-- for an id that never was, LS006 for a job that is not dead, or that a limit
+-- lowered since refuses.
 create or replace function @schema@.replay(id bigint) returns text
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $lockstep$
 declare
-  answer text;
+  answer  text;
+  problem text;
 begin
   perform @schema@.require_read_committed();
-  answer := @schema@.replay_letter(id, false);
+  begin
+    answer := @schema@.replay_letter(id, false);
+  exception when check_violation then
+    get stacked diagnostics problem = message_text;
+    raise exception using errcode = 'LS006', message = format('job %s can''t be enqueued any more: %s', id, problem),
+      hint = 'raise the limit, or discard it';
+  end;
   return case answer when 'gone' then @schema@.not_dead(id) else answer end;
 end $lockstep$;
 

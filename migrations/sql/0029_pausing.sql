@@ -185,7 +185,9 @@ end $lockstep$;
 
 -- park sets aside those of the jobs, ready and with their rows locked by the
 -- caller, whose tenant or key is paused, and answers how many. A job that was
--- lost by its worker has been lost once more.
+-- lost by its worker has been lost once more, also where a resume that is not
+-- committed keeps it from being parked: its loss is on record, and is not to be
+-- found again by the next claim.
 create or replace function @schema@.park(ids bigint[]) returns integer
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -198,13 +200,15 @@ declare
   shared text[];
   n      integer;
 begin
+  update @schema@.job j
+     set lost = j.lost + 1, worker = @schema@.nobody(), lease_until = '-infinity', held_since = '-infinity'
+   where j.id = any (ids) and j.worker <> @schema@.nobody();
   shared := array(select t.tenant from (select distinct j.tenant from @schema@.job j where j.id = any (ids)) t
                    where pg_try_advisory_xact_lock_shared(@schema@.pause_lock(t.tenant)));
   -- The locks are newer than what the caller saw: look again.
   ids := @schema@.parkable(array(select j.id from @schema@.job j where j.id = any (ids) and j.tenant = any (shared)));
   update @schema@.job j
-     set stage = 'b', hold = 'p', lost = j.lost + (j.worker <> @schema@.nobody())::integer,
-         worker = @schema@.nobody(), lease_until = '-infinity', held_since = '-infinity'
+     set stage = 'b', hold = 'p', lease_until = '-infinity', held_since = '-infinity'
    where j.id = any (ids);
   get diagnostics n = row_count;
   return n;
@@ -278,7 +282,7 @@ begin
       from @schema@.unpark_of(max - returned, owner.queue, owner.tenant, unpark_some.ordering_key) u;
     returned := returned + page;
     more := more or left_;
-    exit when returned >= max;
+    exit when more and returned >= max; -- else what others have is still to be told
   end loop;
 end $lockstep$;
 

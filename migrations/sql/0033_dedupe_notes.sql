@@ -187,8 +187,12 @@ begin
     if (select g.outcome <> 'created' from @schema@.pass_gate(job.id, job.queue, job.tenant, job.dedupe_key, 'one_more', null) g) then
       raise exception using errcode = 'lock_not_available'; -- undone: the next look will find who was there
     end if;
-  exception when lock_not_available then
-    return false;
+  exception
+    when lock_not_available then
+      return false;
+    when integrity_constraint_violation then -- a limit was lowered: due() must not fail for good
+      update @schema@.dedupe_note n set missed = true where n.id = note.id;
+      return true;
   end;
   update @schema@.job j set run_at = note.run_at, note_turn = note.turn where j.id = job.id;
   delete from @schema@.dedupe_note n where n.id = note.id;

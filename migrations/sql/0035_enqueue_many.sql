@@ -59,6 +59,34 @@ begin
   if found then
     perform @schema@.refuse(split_part(bad.problem, ' ', 1), bad.problem, 'job ' || bad.ordinal);
   end if;
+exception when data_exception then
+  perform @schema@.refuse_value(jobs);
+  raise;
+end $lockstep$;
+
+-- refuse_value raises for the first number, time or interval of a bulk call that
+-- is none.
+create or replace function @schema@.refuse_value(jobs jsonb) returns void
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $lockstep$
+declare
+  given record;
+begin
+  for given in
+    select u.n, f.field, u.job ->> f.field as value
+      from jsonb_array_elements(jobs) with ordinality u(job, n)
+     cross join unnest('{priority,run_at,delay,max_attempts}'::text[]) f(field)
+     where u.job ->> f.field is not null order by u.n
+  loop
+    begin
+      perform case given.field when 'run_at' then given.value::timestamptz::text when 'delay' then given.value::interval::text
+                               else given.value::numeric::text end;
+    exception when data_exception then
+      perform @schema@.refuse(given.field, format('%s is %L; it must be %s', given.field, given.value,
+        case given.field when 'run_at' then 'a time' when 'delay' then 'an interval' else 'a number' end), 'job ' || given.n);
+    end;
+  end loop;
 end $lockstep$;
 
 -- enqueue_many adds the jobs of a JSON array: all, or, if one is bad, none.

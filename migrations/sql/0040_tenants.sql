@@ -16,21 +16,6 @@ begin
   return case when setting <> claim then null else coalesce(setting, claim) end;
 end $lockstep$;
 
--- fresh_id tells whether an id may be a new job's: it was drawn, and nobody had
--- it before. Else a tenant could take the id of another one's dead letter, which
--- could not be replayed then.
-create or replace function @schema@.fresh_id(id bigint) returns boolean
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-as $lockstep$
-#variable_conflict use_column
-begin
-  return fresh_id.id between 1 and (select s.last_value from @schema@.job_id_seq s)
-    and not exists (select from @schema@.dead_job d where d.id = fresh_id.id)
-    and not exists (select from @schema@.finished_job f where f.id = fresh_id.id);
-end $lockstep$;
-
 -- require_own raises LS005 unless a job is of the session's tenant. It tests what
 -- the policies test, since a function with its owner's rights is not bound by
 -- them.

@@ -12,7 +12,7 @@ return case part
   when 'everyone' then '{lock_number,entry_lock,queue_lock,run_lock,mutex_lock,channel,queue_hash,setting,nobody,payload_limit,text_limit,entry_timeout,retention,
     schema_version,require_read_committed,refuse,state_of,current_tenant}'::text[]
   when 'producer' then '{enqueue,enqueue_many,insert_job,take_seat,add_jobs,take_keys,insert_jobs,seat_jobs,parse_jobs,check_jobs,
-    job_problem,request_digest,raise_key_reused,next_turn,next_id}'::text[]
+    job_problem,refuse_value,request_digest,raise_key_reused,next_turn,next_id}'::text[]
   when 'keys' then '{key_holder,meet,enter_gate,enter_gates,pass_gate,take_key,rename_job}'::text[]
   when 'worker' then '{register,deregister,claim,extend,finish,complete,fail,snooze,release,assert_claim,hold_lane,claim_state,end_stuck,run_holder,
     due,sweep,upkeep,unpark,count_jobs}'::text[]
@@ -20,7 +20,7 @@ return case part
     after_failover,due,sweep,upkeep,unpark}'::text[]
   when 'reader' then '{list_dead,list_blocked,replay_left,waiting_for,count_jobs}'::text[]
   when 'payload' then '{job_status,show_dead}'::text[]
-  when 'tenant' then '{next_turn,fresh_id,tenant_jobs,tenant_status,tenant_cancel,tenant_replay,tenant_discard}'::text[]
+  when 'tenant' then '{next_turn,tenant_jobs,tenant_status,tenant_cancel,tenant_replay,tenant_discard}'::text[]
 end;
 
 -- caller_rights tells of a function whether it runs with its caller's rights:
@@ -74,7 +74,9 @@ begin
     execute format('grant execute on function %s to %I', given.function, role);
   end loop;
   if part in ('producer', 'tenant') then
-    execute format('grant insert (id, kind, payload, queue, tenant, ordering_key, priority, run_at, max_attempts, dedupe_key, dedupe_seat, headers),
+    -- A tenant can't name ids: it could take one that another's bulk call has drawn
+    -- and not inserted yet, or that of another's dead letter.
+    execute format('grant insert (' || case part when 'producer' then 'id, ' else '' end || 'kind, payload, queue, tenant, ordering_key, priority, run_at, max_attempts, dedupe_key, dedupe_seat, headers),
       select (id, queue, tenant, dedupe_key, dedupe_seat, fence, settled) on %I.job to %I', @schema_literal@, role);
     execute format('grant usage on sequence %I.turn, %I.job_id_seq to %I', @schema_literal@, @schema_literal@, role);
   elsif part = 'worker' then -- for end_stuck
@@ -105,6 +107,16 @@ begin
   end loop;
 end $lockstep$;
 
+-- role_policies are the policies of the job table that the grants made for a
+-- role. Their names say nothing of it: a dump carries a policy to roles of other
+-- numbers, and one that a revoke does not find would outlive it.
+create or replace function @schema@.role_policies(role oid) returns text[]
+language sql stable
+begin atomic
+  select coalesce(array_agg(p.polname::text), '{}') from pg_catalog.pg_policy p
+   where p.polrelid = $name$@schema@.job$name$::regclass and p.polroles = array[role] and p.polname ~ '^role_[0-9a-f-]+$';
+end;
+
 -- grant_part gives a role a part and notes it. The policies of the job table bind
 -- nobody before the first tenant's role; from then on they let the others pass.
 -- They need a moment alone with the table, and wait no longer than 5 s for it.
@@ -125,10 +137,10 @@ begin
   insert into @schema@.role_grant as g (role, part, payload) values (grant_part.role, grant_part.part, grant_part.payload)
   on conflict (role, part) do update set payload = excluded.payload;
   if grant_part.part in ('producer', 'worker', 'tenant')
-     and not exists (select from pg_policy p where p.polrelid = $name$@schema@.job$name$::regclass and p.polname = 'role_' || id) then
-    execute format('create policy %I on %I.job to %I %s', 'role_' || id, @schema_literal@, grant_part.role,
+     and @schema@.role_policies(id) = '{}' then
+    execute format('create policy %I on %I.job to %I %s', 'role_' || gen_random_uuid(), @schema_literal@, grant_part.role,
       case grant_part.part when 'tenant'
-        then format('using (tenant = (select %1$I.current_tenant())) with check (tenant = (select %1$I.current_tenant()) and %1$I.fresh_id(id))', @schema_literal@)
+        then format('using (tenant = (select %1$I.current_tenant())) with check (tenant = (select %1$I.current_tenant()))', @schema_literal@)
         else 'using (true) with check (true)' end);
   end if;
   if grant_part.part = 'tenant' and not (select c.relrowsecurity from pg_class c where c.oid = $name$@schema@.job$name$::regclass) then
@@ -221,12 +233,15 @@ set lock_timeout = '5 s'
 as $lockstep$
 #variable_conflict use_column
 declare
-  policy constant text := 'role_' || (select r.oid from pg_roles r where r.rolname = revoke_role.role);
+  id     constant oid := (select r.oid from pg_roles r where r.rolname = revoke_role.role);
+  policy text;
 begin
-  if policy is null then
+  if id is null then
     perform @schema@.refuse('role', format('there is no role %L', revoke_role.role));
   end if;
-  execute format('drop policy if exists %I on %I.job', policy, @schema_literal@);
+  foreach policy in array @schema@.role_policies(id) loop
+    execute format('drop policy %I on %I.job', policy, @schema_literal@);
+  end loop;
   execute format('revoke all on all functions in schema %1$I from %2$I; revoke all on all tables in schema %1$I from %2$I;
     revoke all on all sequences in schema %1$I from %2$I; revoke all on schema %1$I from %2$I', @schema_literal@, revoke_role.role);
   delete from @schema@.role_grant g where g.role = revoke_role.role;
