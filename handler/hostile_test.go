@@ -15,10 +15,10 @@ import (
 	"github.com/lockstep-pg/lockstep/integration/testdb"
 )
 
-// TestATargetThatIsDown (C95, scaled): answers 404, then refuses connections,
+// TestC95ATargetThatIsDown (scaled): answers 404, then refuses connections,
 // for some seconds each. No attempt is used up, it is not hammered, and then
 // all goes on in order.
-func TestATargetThatIsDown(t *testing.T) {
+func TestC95ATargetThatIsDown(t *testing.T) {
 	t.Parallel()
 	var there atomic.Bool
 	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) {
