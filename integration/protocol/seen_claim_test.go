@@ -130,3 +130,16 @@ func (s *scene) nextDue() {
 	_, err := s.store.Due(s.t.Context(), 200)
 	must("due", err)
 }
+
+func TestSeen_AKindAskedForTwiceIsOne(t *testing.T) {
+	prove(t, rule{
+		must: "a claim looks for a kind once, however often it is asked for: else its jobs count twice among max, and more does not tell of those left",
+		without: map[string]cut{"once": {[]edit{{
+			"    return array(select distinct k from unnest(ready_kinds.kinds) k);", "    return ready_kinds.kinds;",
+		}}, "claimed: got 2, want 4"}},
+		scene: func(s *scene) {
+			s.put("", "a", "b", "c", "d", "e", "f")
+			want("claimed", value[int](s.session, "select json_array_length(jobs) from lockstep.claim(gen_random_uuid(), 'default', '{k,k}', 4, '1 min')"), 4)
+		},
+	})
+}

@@ -33,3 +33,23 @@ func TestPoliciesAreFoundWhateverTheirNames(t *testing.T) {
 		t.Errorf("%d policies, want one of each role", n)
 	}
 }
+
+// What a role has by another, it has: a tenant's role that inherits a producer's
+// would see every tenant's jobs, and so would one that policies do not bind.
+func TestATenantsRoleHasNoOtherPartByAnother(t *testing.T) {
+	t.Parallel()
+	db := testdb.New(t)
+	names := roles(t, db, "app", "api", "free")
+	app, api, free := names[0], names[1], names[2]
+	db.Exec(t, "grant "+quote(app)+" to "+quote(api))
+	db.Exec(t, "alter role "+quote(free)+" bypassrls")
+	c := db.Conn(t)
+	for _, order := range [][]string{{"producer", app, "tenant", api}, {"tenant", api, "producer", app}} {
+		db.Exec(t, "select lockstep.grant_"+order[0]+"($1)", order[1])
+		refused(t, c, "LS002", "select lockstep.grant_"+order[2]+"('"+order[3]+"')", "select lockstep.grant_tenant('"+free+"')")
+		db.Exec(t, "select lockstep.revoke_role($1)", order[1])
+	}
+	db.Exec(t, "select lockstep.grant_producer($1), lockstep.grant_worker($2)", app, api) // but other parts are had together
+	db.Exec(t, "revoke "+quote(app)+" from "+quote(api))
+	db.Exec(t, "select lockstep.revoke_role($1), lockstep.grant_tenant($1)", api)
+}

@@ -32,7 +32,7 @@ declare
   last text := '';
 begin
   if by_name and cardinality(ready_kinds.except_kinds) = 0 then
-    return ready_kinds.kinds;
+    return array(select distinct k from unnest(ready_kinds.kinds) k); -- a kind looked for twice would take two of max for each job
   end if;
   found_kinds := array(select distinct k from unnest(ready_kinds.kinds) k
                         where @schema@.kind_wanted(k, ready_kinds.kinds, ready_kinds.except_kinds));

@@ -131,8 +131,13 @@ declare
 begin
   if id is null then
     perform @schema@.refuse('role', format('there is no role %L', grant_part.role));
-  elsif exists (select from @schema@.role_grant g where g.role = grant_part.role and (g.part = 'tenant') <> (grant_part.part = 'tenant')) then
-    perform @schema@.refuse('role', format('role %L can''t be both a tenant''s and another part''s: it would see every tenant''s jobs', grant_part.role));
+  elsif exists (
+      select from @schema@.role_grant g join pg_roles r on r.rolname = g.role
+       where (g.part = 'tenant') <> (grant_part.part = 'tenant')
+         and case g.part when 'tenant' then pg_has_role(r.oid, id, 'usage') else pg_has_role(id, r.oid, 'usage') end) then
+    perform @schema@.refuse('role', format('role %L can''t be both a tenant''s and another part''s, nor a tenant''s role have another part''s: it would see every tenant''s jobs', grant_part.role));
+  elsif grant_part.part = 'tenant' and (select r.rolsuper or r.rolbypassrls from pg_roles r where r.oid = id) then
+    perform @schema@.refuse('role', format('role %L can''t be a tenant''s: row-level security does not bind it', grant_part.role));
   end if;
   insert into @schema@.role_grant as g (role, part, payload) values (grant_part.role, grant_part.part, grant_part.payload)
   on conflict (role, part) do update set payload = excluded.payload;
