@@ -51,3 +51,37 @@ func TestSeen_DroppingHistoryStandsBeforeNobody(t *testing.T) {
 		},
 	})
 }
+
+func TestSeen_UpkeepPassesOverRowsThatSomebodyHas(t *testing.T) {
+	prove(t, rule{
+		must: "upkeep passes over old rows that another transaction has locked: it would fail, and prepare no partitions, for as long as that is open",
+		without: map[string]cut{
+			"attempts":    {[]edit{{"order by a.ended_at limit 5000 for update skip locked)", "order by a.ended_at limit 5000)"}}, "55P03"},
+			"strays":      {[]edit{{"- @schema@.retention() limit 5000 for update skip locked));\n  get diagnostics strays", "- @schema@.retention() limit 5000));\n  get diagnostics strays"}}, "55P03"},
+			"dispatchers": {[]edit{{"- '1 day'::interval for update skip locked));", "- '1 day'::interval));"}}, "55P03"},
+			"replays":     {[]edit{{"where o.ended_at < clock_timestamp() - @schema@.retention() for update skip locked));", "where o.ended_at < clock_timestamp() - @schema@.retention()));"}}, "55P03"},
+		},
+		scene: func(s *scene) {
+			s.dead("a1")
+			s.replayAll(1)
+			s.exec(`select lockstep.cancel_replay(id) from lockstep.replays;
+				update lockstep.replay_run set ended_at = ended_at - interval '30 days';
+				insert into lockstep.attempt (job_id, fence, attempt, worker, claimed_at, ended_at, outcome)
+				select 0, 0, 1, gen_random_uuid(), clock_timestamp() - interval '30 days', clock_timestamp() - interval '30 days', 'failed';
+				insert into lockstep.finished_job select (jsonb_populate_record(null::lockstep.finished_job,
+				  to_jsonb(d) || jsonb_build_object('finished_at', d.died_at - interval '30 days', 'outcome', 'completed'))).* from lockstep.dead_job d`)
+			s.exec("select lockstep.register(gen_random_uuid(), 'gone', '{default}', '{k}', '30 s')")
+			s.exec("update lockstep.dispatcher set seen_at = seen_at - interval '30 days'")
+			const old = "select (select count(*) from lockstep.attempt where job_id = 0) + (select count(*) from lockstep.finished_job_default)" +
+				" + (select count(*) from lockstep.dispatcher) + (select count(*) from lockstep.replay_run)"
+			reader := s.enter()
+			reader.exec("begin; select from lockstep.attempt for update; select from lockstep.finished_job_default for update")
+			reader.exec("select from lockstep.dispatcher for update; select from lockstep.replay_run for update")
+			s.exec("select lockstep.upkeep()")
+			want("old rows that somebody has", value[int64](s.session, old), 4)
+			reader.exec("commit")
+			s.exec("select lockstep.upkeep()")
+			want("old rows afterwards", value[int64](s.session, old), 0)
+		},
+	})
+}

@@ -81,13 +81,14 @@ begin
      where a.ended_at < clock_timestamp() - @schema@.retention()
        and not exists (select 1 from @schema@.job j where j.id = a.job_id)
        and not exists (select 1 from @schema@.dead_job d where d.id = a.job_id)
-     order by a.ended_at limit 5000)
+     order by a.ended_at limit 5000 for update skip locked)
   delete from @schema@.attempt a using old o where a.job_id = o.job_id and a.fence = o.fence;
   get diagnostics attempts_purged = row_count;
   delete from @schema@.finished_job_default f where f.ctid = any (array(
-    select o.ctid from @schema@.finished_job_default o where o.finished_at < clock_timestamp() - @schema@.retention() limit 5000));
+    select o.ctid from @schema@.finished_job_default o where o.finished_at < clock_timestamp() - @schema@.retention() limit 5000 for update skip locked));
   get diagnostics strays_purged = row_count;
-  delete from @schema@.dispatcher d where d.seen_at < clock_timestamp() - '1 day'::interval;
+  delete from @schema@.dispatcher d where d.id = any (array(
+    select o.id from @schema@.dispatcher o where o.seen_at < clock_timestamp() - '1 day'::interval for update skip locked));
   get diagnostics dispatchers_purged = row_count;
   delete from @schema@.idempotency i where i.ctid = any (array(
     select o.ctid from @schema@.idempotency o where o.created_at < clock_timestamp() - @schema@.idempotency_retention()
@@ -98,7 +99,8 @@ begin
      order by o.created_at limit 5000 for update skip locked));
   get diagnostics notes_purged = row_count;
   dead_purged := @schema@.purge_aged();
-  delete from @schema@.replay_run r where r.ended_at < clock_timestamp() - @schema@.retention();
+  delete from @schema@.replay_run r where r.id = any (array(
+    select o.id from @schema@.replay_run o where o.ended_at < clock_timestamp() - @schema@.retention() for update skip locked));
   more := greatest(attempts_purged, strays_purged, keys_purged, notes_purged, dead_purged) = 5000;
   -- Last, since the table's locks are held from here to the commit.
   for i in 0 .. 3 loop
