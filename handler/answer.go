@@ -60,6 +60,9 @@ func (e *AnswerError) LogValue() slog.Value { return slog.StringValue(e.brief())
 // An answer that breaks off has its status all the same, which is what counts.
 func (p *Push) read(r *http.Response) answer {
 	a := answer{status: r.StatusCode}
+	if a.status == http.StatusSwitchingProtocols {
+		return a // what follows is no answer, and no context ends the wait for it
+	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxResult+1))
 	a.text = excerpt(body)
 	a.result = resultOf(body, err)

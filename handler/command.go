@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -67,6 +69,16 @@ func NewCommand(c CommandConfig) (*Command, error) {
 	}
 	if _, err := exec.LookPath(c.Args[0]); err != nil {
 		return nil, fmt.Errorf("args: %w", err)
+	}
+	if info, err := os.Stat(cmp.Or(c.Dir, ".")); err != nil {
+		return nil, fmt.Errorf("dir: %w", err)
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("dir: %s is no folder", c.Dir)
+	}
+	for i, entry := range c.Env {
+		if strings.Index(entry, "=") < 1 {
+			return nil, fmt.Errorf("env: number %d is not NAME=value", i+1)
+		}
 	}
 	return &Command{c}, nil
 }

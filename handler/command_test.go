@@ -135,6 +135,8 @@ func TestBadCommands(t *testing.T) {
 	for want, c := range map[string]handler.CommandConfig{
 		"args: no program": {}, "args: exec": {Args: []string{"no-such-program"}},
 		"timeout: ": {Args: []string{"sh"}, Timeout: -1}, "kill_after: ": {Args: []string{"sh"}, KillAfter: -1},
+		"dir: stat /nowhere": {Args: []string{"sh"}, Dir: "/nowhere"}, "dir: command_test.go is no folder": {Args: []string{"sh"}, Dir: "command_test.go"},
+		"env: number 2 is not NAME=value": {Args: []string{"sh"}, Env: []string{"A=", "=B"}}, "env: number 1 is": {Args: []string{"sh"}, Env: []string{"A"}},
 	} {
 		if _, err := handler.NewCommand(c); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("want %s: %v", want, err)

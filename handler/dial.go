@@ -16,6 +16,11 @@ var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustPa
 // dialTimeout bounds the way to a target.
 const dialTimeout = 5 * time.Second
 
+// idleTimeout is how long a connection is kept that nothing is sent on. It is
+// less than servers keep theirs (often 2 or 5 s): a push that is sent as the app
+// closes its end may have been seen, and so is a failed attempt.
+const idleTimeout = 1500 * time.Millisecond
+
 // forbiddenError is an address that no one allowed.
 type forbiddenError struct{ address netip.Addr }
 
@@ -36,7 +41,7 @@ func newTransport(c PushConfig) *http.Transport {
 		TLSHandshakeTimeout:    dialTimeout,
 		MaxConnsPerHost:        c.Parallel,
 		MaxIdleConnsPerHost:    c.Parallel,
-		IdleConnTimeout:        30 * time.Second,
+		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: 64 << 10,
 		DisableCompression:     true,
 	}
@@ -47,7 +52,7 @@ func checkAddress(allow []netip.Prefix, address string) error {
 	if err != nil {
 		return err
 	}
-	ip := at.Addr().Unmap()
+	ip := at.Addr().Unmap().WithZone("") // no prefix contains an address with a zone
 	for _, prefix := range allow {
 		if prefix.Contains(ip) {
 			return nil

@@ -47,6 +47,7 @@ func TestCheckAddress(t *testing.T) {
 	private := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 	for address, allow := range map[string][]netip.Prefix{
 		"127.0.0.1:80": loopback, "127.9.9.9:1": loopback, "[::1]:80": loopback, "[::ffff:127.0.0.1]:80": loopback, "10.1.2.3:1": private, "[fd00::1]:1": private,
+		"[fe80::1%1]:1": {netip.MustParsePrefix("fe80::/10")},
 	} {
 		if err := checkAddress(allow, address); err != nil {
 			t.Errorf("%s: %v", address, err)

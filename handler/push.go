@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -64,8 +66,11 @@ type Push struct {
 // secret.
 func NewPush(c PushConfig) (*Push, error) {
 	target, err := url.Parse(c.URL)
-	if err == nil {
+	switch {
+	case err == nil:
 		err = checkTarget(target)
+	case !strings.Contains(c.URL, "://"):
+		err = errNoScheme
 	}
 	if err != nil {
 		return nil, fmt.Errorf("url: %w", unquoted(err))
@@ -103,15 +108,27 @@ func NewPush(c PushConfig) (*Push, error) {
 func checkTarget(target *url.URL) error {
 	switch {
 	case target.Scheme != "http" && target.Scheme != "https":
-		return errors.New("it must begin with http:// or https://")
+		return errNoScheme
 	case target.Hostname() == "":
 		return errors.New("it names no host")
+	case !validPort(target.Port()):
+		return fmt.Errorf("its port is %s, want 1 to 65535", target.Port())
 	case target.User != nil:
 		return errors.New("it has a user name or password in it: sign pushes with a secret instead")
 	case target.Fragment != "":
 		return errors.New("it has a fragment (#…), which is never sent")
 	}
 	return nil
+}
+
+// errNoScheme is also the error of a host and port alone, which url.Parse takes
+// for something else.
+var errNoScheme = errors.New("it must begin with http:// or https://")
+
+// validPort holds for "", too: the scheme's own.
+func validPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return text == "" || err == nil && n > 0
 }
 
 // unquoted is an error of url.Parse without the URL.

@@ -200,7 +200,11 @@ func TestBadTargets(t *testing.T) {
 	const good = "http://127.0.0.1:1/jobs"
 	for name, c := range map[string]handler.PushConfig{
 		"url: it must begin with http":       {URL: "ftp://127.0.0.1/MARKER"},
+		"url: it must begin with http:":      {URL: "127.0.0.1:8080/MARKER"},
+		"url: it must begin with http://":    {URL: ":8080/MARKER"},
 		"url: it names no host":              {URL: "http:///MARKER"},
+		"url: its port is 99999":             {URL: "http://127.0.0.1:99999/MARKER"},
+		"url: its port is 0":                 {URL: "http://127.0.0.1:0/MARKER"},
 		"url: it has a user name":            {URL: "http://user:MARKER@127.0.0.1/"},
 		"url: it has a fragment":             {URL: "http://127.0.0.1/#MARKER"},
 		"url: ":                              {URL: "http://127.0.0.1/%zzMARKER\x00"},
