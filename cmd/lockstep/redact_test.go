@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestRedactMasksPasswordsAndNothingElse(t *testing.T) {
@@ -33,12 +34,12 @@ func TestLogIsJSONAwayFromATerminalAndHidesPasswords(t *testing.T) {
 	var out bytes.Buffer
 	log := newLogger(&out, slog.LevelInfo, func(string) string { return "" })
 	log.Debug("not shown")
-	log.Info("connecting", "url", "postgres://u:secret@h/d", "error", errors.New("password=secret"))
+	log.Info("connecting", "url", "postgres://u:secret@h/d", "error", errors.New("password=secret"), "took", 90*time.Second)
 	var line map[string]any
 	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
 		t.Fatalf("not one JSON line: %v\n%s", err, out.String())
 	}
-	if line["msg"] != "connecting" || strings.Contains(out.String(), "secret") {
+	if line["msg"] != "connecting" || line["took"] != "1m30s" || strings.Contains(out.String(), "secret") {
 		t.Errorf("logged %s", out.String())
 	}
 }

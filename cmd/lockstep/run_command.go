@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -108,7 +107,7 @@ func migrateSchema(a *app, config *pgxpool.Config, schema string) error {
 // secondSignal tells when the process is asked to end again. A third ends it.
 func secondSignal() (hurry <-chan struct{}, stop func()) {
 	signals, second, done := make(chan os.Signal, 2), make(chan struct{}), make(chan struct{})
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, endSignals()...)
 	go func() {
 		defer signal.Stop(signals)
 		for range 2 {
@@ -157,7 +156,9 @@ func (c *drainCommand) Run(a *app) error {
 		return sidecarError(err)
 	}
 	defer car.Close()
-	done, err := car.Drain(a.ctx, time.Duration(c.MaxTime))
+	hurry, stop := secondSignal()
+	defer stop()
+	done, err := car.Drain(a.ctx, time.Duration(c.MaxTime), hurry)
 	if c.JSON {
 		return errors.Join(err, json.NewEncoder(a.stdout).Encode(done))
 	}

@@ -1,7 +1,6 @@
 package sidecar
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -180,51 +179,6 @@ func devURL(t *testing.T, car *sidecar) string {
 	return ""
 }
 
-// TestDrains overlap: together they do all the work, each job once, and stop at
-// their bounds.
-func TestDrains(t *testing.T) {
-	t.Parallel()
-	db := testdb.New(t)
-	var pushes atomic.Int64
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { pushes.Add(1) }))
-	t.Cleanup(server.Close)
-	db.Exec(t, "select lockstep.enqueue('k', ordering_key => (i % 7)::text) from generate_series(1, 200) i")
-	db.Exec(t, "select lockstep.enqueue('k', delay => '1 h')")
-	drain := func(args ...string) (done struct {
-		Attempts, Completed int
-		More                bool
-	},
-	) {
-		output, err := command(db, append([]string{"drain", "--push", server.URL, "--json"}, args...)...).Output()
-		if err != nil {
-			t.Errorf("%v: %s", err, output)
-		}
-		if err := json.Unmarshal(output, &done); err != nil {
-			t.Errorf("%v: %s", err, output)
-		}
-		return done
-	}
-	if done := drain("--max-jobs", "20"); done.Attempts != 20 || done.Completed != 20 || done.More {
-		t.Errorf("--max-jobs 20 did %+v", done)
-	}
-	results := make(chan int, 3)
-	for range 3 {
-		go func() { results <- drain().Completed }()
-	}
-	sum := <-results + <-results + <-results
-	if sum != 180 || pushes.Load() != 200 {
-		t.Errorf("three drains completed %d of 180 jobs in %d pushes", sum, pushes.Load())
-	}
-	expect(t, db, "scheduled", "what is left", "string_agg(state, ' ') from lockstep.jobs where state <> 'completed'")
-
-	url, _, _ := gate(t)
-	db.Exec(t, "select lockstep.enqueue('k')")
-	output, err := command(db, "drain", "--push", url, "--max-time", "200ms", "--grace", "100ms").CombinedOutput()
-	if err == nil || !strings.Contains(string(output), "1 given back; the time was over before the work") {
-		t.Errorf("with a push that does not end: %v: %s", err, output)
-	}
-}
-
 // TestConnections: two hundred pushes at a time need no more connections than
 // one.
 func TestConnections(t *testing.T) {
@@ -247,6 +201,13 @@ func TestNothingSecretIsToldOrLogged(t *testing.T) {
 	t.Parallel()
 	db := testdb.New(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Lockstep-Kind") == "junk" { // and more than was announced
+			if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
+				fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}MARKER")
+				_ = conn.Close()
+			}
+			return
+		}
 		w.WriteHeader(http.StatusBadRequest)
 		fmt.Fprint(w, "MARKER again")
 	}))
@@ -257,7 +218,10 @@ func TestNothingSecretIsToldOrLogged(t *testing.T) {
 	cmd.Args = append(cmd.Args, "--listen", address)
 	car := &sidecar{Process: workerproc.StartCommand(t, "sidecar", cmd), address: address}
 	db.Exec(t, `select lockstep.enqueue('k', '{"card": "MARKER"}', ordering_key => 'MARKER')`)
+	db.Exec(t, "select lockstep.enqueue('junk')")
 	drained(t, db)
+	until(t, "what came out of turn is told", func() bool { return strings.Contains(car.Stderr(), "Unsolicited response") })
+	_ = logLines(t, car.Stderr())
 	_, ready := get("http://" + address + "/readyz")
 	_, metrics := get("http://" + address + "/metrics")
 	car.Signal(t, syscall.SIGTERM)

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockstep-pg/lockstep/store"
@@ -28,7 +31,10 @@ func (c *Sidecar) Run(ctx context.Context, hurry <-chan struct{}, note string) e
 		Dispatcher: c.dispatcher, Lease: time.Duration(c.settings.Lease), Database: c.checkSchema, Circuits: c.circuits, Note: note,
 		NotifyQueue: store.New(c.pool).In(c.settings.Database.Schema).NotifyQueue,
 	})
-	server := &http.Server{Handler: c.mux(health), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
+	server := &http.Server{
+		Handler: c.mux(health), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(c.log.Handler(), slog.LevelWarn),
+	}
 	c.Describe(ctx, "lockstep runs")
 	c.log.InfoContext(ctx, "listening", "address", listener.Addr().String())
 
@@ -41,12 +47,7 @@ func (c *Sidecar) Run(ctx context.Context, hurry <-chan struct{}, note string) e
 		return c.dispatcher.Run(ctx)
 	})
 	group.Go(func() error {
-		select {
-		case <-hurry:
-			c.log.WarnContext(ctx, "the grace is over: asked again to end")
-			c.dispatcher.EndGrace()
-		case <-done:
-		}
+		c.hasten(ctx, hurry, done)
 		return nil
 	})
 	group.Go(func() error {
@@ -64,6 +65,16 @@ func (c *Sidecar) Run(ctx context.Context, hurry <-chan struct{}, note string) e
 	return c.ended()
 }
 
+// hasten ends the grace at a value from hurry, until done.
+func (c *Sidecar) hasten(ctx context.Context, hurry, done <-chan struct{}) {
+	select {
+	case <-hurry:
+		c.log.WarnContext(ctx, "the grace is over: asked again to end")
+		c.dispatcher.EndGrace()
+	case <-done:
+	}
+}
+
 // mux is what is served. The API, schedules and the dashboard join here.
 func (c *Sidecar) mux(health *web.Health) http.Handler {
 	mux := http.NewServeMux()
@@ -74,14 +85,26 @@ func (c *Sidecar) mux(health *web.Health) http.Handler {
 }
 
 // Drain works until nothing is ready, the jobs' number is reached, or the time
-// is over; then handlers under way have their grace. It returns what it did.
-func (c *Sidecar) Drain(ctx context.Context, longest time.Duration) (Drained, error) {
+// is over; then handlers under way have their grace, which a value from hurry
+// ends. It returns what it did.
+func (c *Sidecar) Drain(ctx context.Context, longest time.Duration, hurry <-chan struct{}) (Drained, error) {
 	began := time.Now()
 	working, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	c.Describe(ctx, "lockstep drains")
+	if err := c.reach(working); err != nil {
+		return Drained{}, err
+	}
+	done := make(chan struct{})
+	var group errgroup.Group
+	group.Go(func() error {
+		c.hasten(ctx, hurry, done)
+		return nil
+	})
 	err := c.dispatcher.RunUntilIdle(working)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+	close(done)
+	_ = group.Wait() // it returns nil
+	if working.Err() != nil && errors.Is(err, context.Cause(working)) {
 		err = nil // there is more to do, for the next one
 	}
 	if err == nil {
@@ -89,9 +112,20 @@ func (c *Sidecar) Drain(ctx context.Context, longest time.Duration) (Drained, er
 	}
 	n := &c.counts
 	return Drained{
+		Down:     c.down(),
 		Attempts: n.claimed.Load(), Completed: n.completed.Load(), Failed: n.failed.Load(), Dead: n.dead.Load(), Snoozed: n.snoozed.Load(),
 		GivenBack: n.cut.Load(), Seconds: time.Since(began).Seconds(), More: working.Err() != nil,
 	}, err
+}
+
+// reach tells whether the database can be connected to: the dispatcher would
+// wait for it, which is not a drain's business.
+func (c *Sidecar) reach(ctx context.Context) error {
+	conn, err := pgx.ConnectConfig(ctx, c.pool.Config().ConnConfig)
+	if err != nil {
+		return err
+	}
+	return conn.Close(ctx)
 }
 
 // Drained is what a drain did.
@@ -103,7 +137,10 @@ type Drained struct {
 	Snoozed   int64   `json:"snoozed"`    // not tried or not the job's fault: again later
 	GivenBack int64   `json:"given_back"` // cut off at the end
 	Seconds   float64 `json:"seconds"`
-	More      bool    `json:"more"` // the time was over first
+	More      bool    `json:"more"` // its time was over, or it was asked to end, first
+	// Down are the targets that were not pushed to at the end, as their circuits
+	// were open: their jobs may still be ready.
+	Down []string `json:"down,omitempty"`
 }
 
 // String is the same for people.
@@ -111,7 +148,10 @@ func (d Drained) String() string {
 	text := fmt.Sprintf("%d attempts in %.1f s: %d completed, %d failed, %d dead, %d snoozed, %d given back",
 		d.Attempts, d.Seconds, d.Completed, d.Failed, d.Dead, d.Snoozed, d.GivenBack)
 	if d.More {
-		text += "; the time was over before the work"
+		text += "; it ended before the work did"
+	}
+	if len(d.Down) > 0 {
+		text += "; jobs may be left, as these targets are down: " + strings.Join(d.Down, " ")
 	}
 	return text
 }

@@ -139,8 +139,8 @@ func (s *Settings) validate() error {
 	}
 	for name, q := range s.Queues {
 		path := "queues." + name
-		if name == "" || len(name) > 200 {
-			return s.bad(path, fmt.Errorf("a queue's name is 1 to 200 bytes long"))
+		if name == "" || len(name) > maxName {
+			return s.bad(path, fmt.Errorf("a queue's name is 1 to %d bytes long", maxName))
 		}
 		if q.Concurrency < 1 || q.Concurrency > 10000 {
 			return s.bad(path+".concurrency", fmt.Errorf("it is %d, want 1 to 10000", q.Concurrency))
@@ -155,6 +155,9 @@ func (s *Settings) validate() error {
 // Routes builds what the jobs are sent to. sent, if not nil, is told of each
 // exchange with a target.
 func (s *Settings) Routes(sent func(target string, status int, took time.Duration)) (handler.Routes, error) {
+	if err := s.checkPlaces(); err != nil {
+		return nil, err
+	}
 	var routes handler.Routes
 	for i, p := range s.Push {
 		push, err := p.handler(sent)

@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,8 @@ import (
 // Sidecar is a dispatcher with what it pushes to.
 type Sidecar struct {
 	settings   *Settings
-	pool       *pgxpool.Pool
+	pool       *pgxpool.Pool // for health
+	counting   *pgxpool.Pool // for metrics: health must not wait while jobs are counted
 	log        *slog.Logger
 	routes     handler.Routes
 	dispatcher *dispatcher.Dispatcher
@@ -35,8 +37,8 @@ type counts struct {
 	claimed, completed, failed, dead, snoozed, cut atomic.Int64
 }
 
-// New returns a Sidecar over a database. Of pool it uses one connection, for
-// health and metrics. maxJobs, if not zero, bounds the jobs of a run.
+// New returns a Sidecar over a database. Beside the dispatcher's connections it
+// uses two, for health and for metrics. maxJobs, if not zero, bounds the jobs of a run.
 func New(s *Settings, database *pgxpool.Config, maxJobs int, log *slog.Logger) (*Sidecar, error) {
 	c := &Sidecar{settings: s, log: log}
 	var err error
@@ -48,8 +50,12 @@ func New(s *Settings, database *pgxpool.Config, maxJobs int, log *slog.Logger) (
 	if c.pool, err = pgxpool.NewWithConfig(context.Background(), database); err != nil {
 		return nil, err
 	}
+	if c.counting, err = pgxpool.NewWithConfig(context.Background(), database); err != nil {
+		c.pool.Close()
+		return nil, err
+	}
 	queues := slices.Sorted(maps.Keys(s.Queues))
-	c.metrics = web.NewMetrics(web.MetricsConfig{Queues: queues, Count: store.New(c.pool).In(s.Database.Schema).CountJobs, Circuits: c.circuits})
+	c.metrics = web.NewMetrics(web.MetricsConfig{Queues: queues, Count: store.New(c.counting).In(s.Database.Schema).CountJobs, Circuits: c.circuits})
 	config := dispatcher.Config{
 		Queues: make(map[string]dispatcher.Queue), Schema: s.Database.Schema, Lease: time.Duration(s.Lease), Poll: time.Duration(s.Poll),
 		ShutdownGrace: time.Duration(s.Grace), ListenURL: s.Database.ListenURL, MaxJobs: maxJobs, OnEvent: c.event, Logger: log,
@@ -74,17 +80,36 @@ func (c *Sidecar) Close() {
 		}
 	}
 	c.pool.Close()
+	c.counting.Close()
 }
 
-// circuits are the states of the push targets, by name.
+// circuits are the states of the push targets, by name. Each route has a circuit
+// of its own: of several to one target, the one that is furthest from closed is
+// told.
 func (c *Sidecar) circuits() map[string]string {
 	all := make(map[string]string)
+	rank := map[string]int{string(handler.Closed): 1, string(handler.HalfOpen): 2, string(handler.Open): 3}
 	for _, route := range c.routes {
-		if push, ok := route.To.(*handler.Push); ok {
-			all[push.Name()] = string(push.Circuit())
+		push, ok := route.To.(*handler.Push)
+		if !ok {
+			continue
+		}
+		if state := string(push.Circuit()); rank[state] > rank[all[push.Name()]] {
+			all[push.Name()] = state
 		}
 	}
 	return all
+}
+
+// down are the targets that are not pushed to, by name.
+func (c *Sidecar) down() (names []string) {
+	for name, state := range c.circuits() {
+		if state != string(handler.Closed) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // event counts what becomes of attempts.
@@ -137,13 +162,29 @@ func (c *Sidecar) Describe(ctx context.Context, message string) {
 		to = append(to, describe(route))
 	}
 	conn := c.pool.Config().ConnConfig
-	c.log.InfoContext(ctx, message, "database", conn.Database, "host", conn.Host, "user", conn.User, "schema", s.Database.Schema,
+	c.log.InfoContext(ctx, message, "database", conn.Database, "host", conn.Host, "user", conn.User, "schema", cmp.Or(s.Database.Schema, store.DefaultSchema),
 		"listen", s.Listen, "lease", time.Duration(s.Lease), "poll", time.Duration(s.Poll), "grace", time.Duration(s.Grace), "queues", queues, "to", to)
+	for _, route := range c.unserved() {
+		c.log.WarnContext(ctx, "this route gets no job: its queue is not among those that are worked on (queues, --queue)", "route", describe(route))
+	}
 	for i, p := range s.Push {
 		if len(p.Secrets)+len(p.SecretFiles) == 0 {
 			c.log.WarnContext(ctx, "pushes are not signed: give push secrets, so that the app can tell who sends", "target", c.routes[i].To.(*handler.Push).Name())
 		}
 	}
+}
+
+// unserved are the routes for queues that are not worked on here. That may be
+// meant, where several processes share a file, each with a queue of its own.
+func (c *Sidecar) unserved() (routes []handler.Route) {
+	for _, route := range c.routes {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(c.settings.Queues)), func(queue string) bool {
+			return len(handler.Routes{route}.Kinds(queue)) > 0
+		}) {
+			routes = append(routes, route)
+		}
+	}
+	return routes
 }
 
 // describe is a route in a few words.
