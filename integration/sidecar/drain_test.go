@@ -53,7 +53,7 @@ func TestDrains(t *testing.T) {
 
 	url, _, _ := gate(t)
 	db.Exec(t, "select lockstep.enqueue('k')")
-	output, err := command(db, "drain", "--push", url, "--max-time", "200ms", "--grace", "100ms").CombinedOutput()
+	output, err := command(db, "drain", "--push", url, "--max-time", "5s", "--grace", "100ms").CombinedOutput()
 	if err == nil || !strings.Contains(string(output), "1 given back; it ended before the work did") {
 		t.Errorf("with a push that does not end: %v: %s", err, output)
 	}

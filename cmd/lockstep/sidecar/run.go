@@ -88,13 +88,13 @@ func (c *Sidecar) mux(health *web.Health) http.Handler {
 // is over; then handlers under way have their grace, which a value from hurry
 // ends. It returns what it did.
 func (c *Sidecar) Drain(ctx context.Context, longest time.Duration, hurry <-chan struct{}) (Drained, error) {
+	c.Describe(ctx, "lockstep drains")
+	if err := c.reach(ctx, longest); err != nil {
+		return Drained{}, err
+	}
 	began := time.Now()
 	working, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
-	c.Describe(ctx, "lockstep drains")
-	if err := c.reach(working); err != nil {
-		return Drained{}, err
-	}
 	done := make(chan struct{})
 	var group errgroup.Group
 	group.Go(func() error {
@@ -120,7 +120,9 @@ func (c *Sidecar) Drain(ctx context.Context, longest time.Duration, hurry <-chan
 
 // reach tells whether the database can be connected to: the dispatcher would
 // wait for it, which is not a drain's business.
-func (c *Sidecar) reach(ctx context.Context) error {
+func (c *Sidecar) reach(ctx context.Context, longest time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
 	conn, err := pgx.ConnectConfig(ctx, c.pool.Config().ConnConfig)
 	if err != nil {
 		return err
