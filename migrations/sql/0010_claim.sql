@@ -39,6 +39,9 @@ declare
 begin
   perform @schema@.require_read_committed();
   perform @schema@.check_claim(claim.worker, claim.max, claim.lease);
+  if claim.queue is null or claim.kinds is null then -- else it would look for nothing, for ever
+    perform @schema@.refuse(case when claim.queue is null then 'queue' else 'kinds' end, 'queue and kinds must be given');
+  end if;
   perform @schema@.require_home();
   looked_at := clock_timestamp();
   parked := 0;

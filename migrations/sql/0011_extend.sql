@@ -17,6 +17,9 @@ declare
 begin
   perform @schema@.require_read_committed();
   perform @schema@.check_claim(extend.worker, 1, extend.lease);
+  if extend.ids is null or cardinality(extend.ids) is distinct from cardinality(extend.fences) then
+    perform @schema@.refuse('ids', 'ids and fences must be arrays, equally long');
+  end if;
   mine := array(
     select l.id from unnest(extend.ids, extend.fences) u(id, fence)
      cross join lateral (

@@ -108,6 +108,8 @@ declare
 begin
   if n is null or n > 1000 then
     perform @schema@.refuse('ids', 'ids must be an array of at most 1000 job ids');
+  elsif array_position(ids, null) is not null then
+    perform @schema@.refuse('ids', 'ids must not be null');
   elsif (select count(distinct i) from unnest(ids) i) < n then
     perform @schema@.refuse('ids', 'ids must not name a job twice');
   elsif (cardinality(fences), cardinality(outcomes), cardinality(results), cardinality(errors), cardinality(delays))

@@ -9,7 +9,7 @@
 create or replace function @schema@.part_functions(part text) returns text[]
 language sql immutable
 return case part
-  when 'everyone' then '{lock_number,entry_lock,queue_lock,run_lock,mutex_lock,channel,queue_hash,setting,nobody,payload_limit,text_limit,entry_timeout,retention,
+  when 'everyone' then '{lock_number,entry_lock,queue_lock,run_lock,mutex_lock,channel,queue_hash,setting,nobody,payload_limit,text_limit,entry_timeout,retention,idempotency_retention,
     schema_version,require_read_committed,refuse,state_of,current_tenant}'::text[]
   when 'producer' then '{enqueue,enqueue_many,insert_job,take_seat,add_jobs,take_keys,insert_jobs,seat_jobs,parse_jobs,check_jobs,
     job_problem,refuse_value,request_digest,raise_key_reused,next_turn,next_id}'::text[]
