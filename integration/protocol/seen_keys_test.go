@@ -182,3 +182,24 @@ func TestSeen_APayloadThatIsTooLongByNowHoldsUpNobody(t *testing.T) {
 		},
 	})
 }
+
+func TestSeen_APayloadNotedWithoutTriggersIsSettled(t *testing.T) {
+	prove(t, rule{
+		must: "a payload noted where triggers were off is put in after the next sweep, and until then no claim sends its worker to look again at once",
+		without: map[string]cut{
+			"sweep": {[]edit{{"    perform @schema@.turn_strays();\n", ""}}, "pending: got 1"},
+			"claim": {[]edit{{"@schema@.dedupe_note n where n.turn > 0 and not n.missed) then", "@schema@.dedupe_note n where not n.missed) then"}}, "looks again at once: got true"},
+		},
+		scene: func(s *scene) {
+			s.exec("select lockstep.enqueue('k', dedupe_key => 'd', delay => '1 hour')")
+			s.exec("set session_replication_role = replica")
+			s.exec("select lockstep.enqueue('k', '{\"n\": \"2\"}', dedupe_key => 'd', dedupe => 'replace')")
+			s.exec("reset session_replication_role")
+			want("looks again at once", value[bool](s.session, "select due_at <= looked_at from lockstep.claim(gen_random_uuid(), 'default', '{k}', 1, '1 min')"), false)
+			s.exec("select lockstep.sweep()")
+			s.exec("select lockstep.due()")
+			want("pending", value[int](s.session, "select count(*)::int from lockstep.noted_payloads"), 0)
+			want("payload", value[string](s.session, "select payload ->> 'n' from lockstep.job"), "2")
+		},
+	})
+}

@@ -259,7 +259,7 @@ as $lockstep$
 begin
   due_at := (select j.run_at from @schema@.job j where j.stage in ('s', 'b') and j.hold = '-' order by j.run_at, j.id limit 1);
   if exists (select 1 from @schema@.job j where j.settled and j.lease_until <= next_look.moment)
-     or exists (select 1 from @schema@.dedupe_note n where not n.missed) then
+     or exists (select 1 from @schema@.dedupe_note n where n.turn > 0 and not n.missed) then
     due_at := least(due_at, next_look.moment);
   end if;
   more := false;

@@ -3,8 +3,8 @@
 -- head (a head deleted by hand, a producer under REPEATABLE READ), jobs that no
 -- trigger placed, lanes that a dead head blocks although their queue's
 -- policy is to skip it (it died while the policy changed), blocked heads whose
--- dead letter was deleted by hand, and jobs that are parked though no pause
--- covers them. It looks at up to max lanes after the one
+-- dead letter was deleted by hand, payloads noted where triggers were off, and
+-- jobs that are parked though no pause covers them. It looks at up to max lanes after the one
 -- named by `after` (queue, tenant, ordering key; null: from the beginning), of
 -- one queue or of all. more says that the pass goes on behind cursor. One at a
 -- time: another one answers at once that there is nothing to do.
@@ -32,6 +32,7 @@ begin
   end if;
   if sweep.after is null then
     placed := @schema@.place_strays();
+    perform @schema@.turn_strays();
     perform @schema@.restore_letters();
     perform @schema@.retire_spared(sweep.queue);
     select u.returned, u.more into unparked, more from @schema@.unpark_some(1000, sweep.queue, null, null) u;
@@ -95,4 +96,19 @@ begin
     perform @schema@.place_locked(strays);
   end if;
   return cardinality(strays);
+end $lockstep$;
+
+-- turn_strays gives their turn to up to 200 notes (0033) whose trigger did not
+-- run at their commit, so that due() settles them.
+create or replace function @schema@.turn_strays() returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $lockstep$
+declare
+  strays constant bigint[] := array(
+    select n.id from @schema@.dedupe_note n where n.turn = 0 and not n.missed order by n.id + 0 limit 200 for update skip locked);
+begin
+  update @schema@.dedupe_note n set turn = @schema@.next_turn() where n.id = any (strays);
 end $lockstep$;
