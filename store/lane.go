@@ -13,3 +13,8 @@ func (l Lane) args() []any {
 	}
 	return []any{l.Queue, l.Tenant, l.OrderingKey}
 }
+
+// check refuses names that PostgreSQL can't store, and so can't look for.
+func (l Lane) check() error {
+	return checkTexts(text{"queue", l.Queue}, text{"tenant", l.Tenant}, text{"ordering_key", l.OrderingKey})
+}

@@ -37,6 +37,9 @@ const setQueueSQL = `select @schema@.set_queue(name => $1, on_dead => nullif($2:
 // on; left says how many could not yet, since another transaction is at them or
 // since this one had enough with 200: call again.
 func (s *Store) SetQueue(ctx context.Context, name string, p QueuePolicy) (left int, err error) {
+	if err := checkTexts(text{"name", name}, text{"on_dead", string(p.OnDead)}); err != nil {
+		return 0, err
+	}
 	args := []any{name, p.OnDead, p.BackoffBase, p.BackoffFactor, p.BackoffCap, p.DeadRetention}
 	return left, s.row(ctx, setQueueSQL, args, []any{&left})
 }

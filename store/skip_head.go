@@ -8,6 +8,9 @@ import "context"
 // ErrNotFound for a lane without a head; ErrState for a head that runs (Cancel
 // it); ErrBusy.
 func (s *Store) SkipHead(ctx context.Context, lane Lane) (bool, error) {
+	if err := lane.check(); err != nil {
+		return false, err
+	}
 	answer, err := s.answer(ctx, `select @schema@.skip_head(queue => $1, tenant => $2, ordering_key => $3)`, lane.args()...)
 	return answer == "skipped", err
 }

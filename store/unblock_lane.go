@@ -7,6 +7,9 @@ import "context"
 // another transaction is at the lane. ErrNotFound for a lane without a head;
 // ErrState for one that is not blocked; ErrBusy.
 func (s *Store) UnblockLane(ctx context.Context, lane Lane) (bool, error) {
+	if err := lane.check(); err != nil {
+		return false, err
+	}
 	answer, err := s.answer(ctx, `select @schema@.unblock_lane(queue => $1, tenant => $2, ordering_key => $3)`, lane.args()...)
 	return answer == "unblocked", err
 }

@@ -51,7 +51,7 @@ func (r *lineReader) part() (linePart, error) {
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		job, err := parseJob(line)
+		job, err := store.ParseJob(line)
 		if err != nil {
 			return part, &lineError{r.number, err}
 		}

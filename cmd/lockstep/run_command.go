@@ -26,7 +26,7 @@ type runCommand struct {
 
 // Run runs the sidecar until a signal.
 func (c *runCommand) Run(a *app) error {
-	s, err := c.settings()
+	s, err := c.settings(a.env)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (c *drainCommand) Run(a *app) error {
 	if c.MaxJobs < 0 || c.MaxTime <= 0 {
 		return usage("--max-jobs must not be negative, and --max-time more than 0")
 	}
-	s, err := c.settings()
+	s, err := c.settings(a.env)
 	if err != nil {
 		return err
 	}

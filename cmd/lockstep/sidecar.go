@@ -20,7 +20,12 @@ type sidecarFlags struct {
 	Schema    *string `placeholder:"NAME" var:"LOCKSTEP_SCHEMA" help:"Schema that Lockstep lives in. Default: $$LOCKSTEP_SCHEMA, else lockstep."`
 	ListenURL *string `name:"listen-database-url" placeholder:"URL" var:"LOCKSTEP_LISTEN_DATABASE_URL" help:"Database for the listener, straight to the server, where the database URL goes through a pooler."`
 
-	Listen      *string           `placeholder:"ADDRESS" var:"LOCKSTEP_LISTEN" help:"Where to serve health and metrics. Default: $$LOCKSTEP_LISTEN, else 127.0.0.1:8321."`
+	Listen *string `placeholder:"ADDRESS" var:"LOCKSTEP_LISTEN" help:"Where to serve health, metrics and the API. Default: $$LOCKSTEP_LISTEN, else 127.0.0.1:8321."`
+
+	APITokenFile     *string  `name:"api-token-file" placeholder:"FILE" var:"LOCKSTEP_API_TOKEN_FILE" help:"File with the token that the API asks for; any address but loopback needs one. Default: $$LOCKSTEP_API_TOKEN_FILE; the token itself: $$LOCKSTEP_API_TOKEN."`
+	APIReadTokenFile *string  `name:"api-read-token-file" placeholder:"FILE" var:"LOCKSTEP_API_READ_TOKEN_FILE" help:"File with a token that may only read. Default: $$LOCKSTEP_API_READ_TOKEN_FILE; the token itself: $$LOCKSTEP_API_READ_TOKEN."`
+	APIHost          []string `name:"api-host" placeholder:"NAME" var:"LOCKSTEP_API_HOST" help:"Name under which a proxy on this machine serves the API of a loopback address; may be repeated. Default: $$LOCKSTEP_API_HOST."`
+
 	Lease       *sidecar.Duration `placeholder:"DURATION" var:"LOCKSTEP_LEASE" help:"How long a dead worker's jobs wait for another. Default: $$LOCKSTEP_LEASE, else 30s."`
 	Poll        *sidecar.Duration `placeholder:"DURATION" var:"LOCKSTEP_POLL" help:"How long a queue may go unlooked at. Default: $$LOCKSTEP_POLL, else 2s."`
 	Grace       *sidecar.Duration `placeholder:"DURATION" var:"LOCKSTEP_GRACE" help:"How long handlers may go on when asked to end. Default: $$LOCKSTEP_GRACE, else 30s."`
@@ -36,13 +41,16 @@ type sidecarFlags struct {
 
 // settings are the file's, and over them what was given here. An empty file
 // name is none.
-func (f *sidecarFlags) settings() (*sidecar.Settings, error) {
+func (f *sidecarFlags) settings(env func(string) string) (*sidecar.Settings, error) {
 	var all []sidecar.Given
 	give(&all, "database.url", "database-url", f.URL, func(s *sidecar.Settings) *string { return &s.Database.URL })
 	give(&all, "database.url_file", "database-url-file", f.URLFile, func(s *sidecar.Settings) *string { s.Database.URL = ""; return &s.Database.URLFile })
 	give(&all, "database.schema", "schema", f.Schema, func(s *sidecar.Settings) *string { return &s.Database.Schema })
 	give(&all, "database.listen_url", "listen-database-url", f.ListenURL, func(s *sidecar.Settings) *string { return &s.Database.ListenURL })
 	give(&all, "listen", "listen", f.Listen, func(s *sidecar.Settings) *string { return &s.Listen })
+	give(&all, "api_token_file", "api-token-file", f.APITokenFile, func(s *sidecar.Settings) *string { return &s.APITokenFile })
+	give(&all, "api_read_token_file", "api-read-token-file", f.APIReadTokenFile, func(s *sidecar.Settings) *string { return &s.APIReadTokenFile })
+	give(&all, "api_hosts", "api-host", orNil(f.APIHost), func(s *sidecar.Settings) *[]string { return &s.APIHosts })
 	give(&all, "lease", "lease", f.Lease, func(s *sidecar.Settings) *sidecar.Duration { return &s.Lease })
 	give(&all, "poll", "poll", f.Poll, func(s *sidecar.Settings) *sidecar.Duration { return &s.Poll })
 	give(&all, "grace", "grace", f.Grace, func(s *sidecar.Settings) *sidecar.Duration { return &s.Grace })
@@ -67,6 +75,8 @@ func (f *sidecarFlags) settings() (*sidecar.Settings, error) {
 	if err != nil {
 		return nil, usage("%v", err)
 	}
+	// Not flags: a command line can be read by every user of the machine.
+	s.APIToken, s.APIReadToken = env("LOCKSTEP_API_TOKEN"), env("LOCKSTEP_API_READ_TOKEN")
 	return s, nil
 }
 
@@ -142,9 +152,12 @@ type configCheckCommand struct{ sidecarFlags }
 
 // Run checks what run would.
 func (c *configCheckCommand) Run(a *app) error {
-	s, err := c.settings()
+	s, err := c.settings(a.env)
 	if err == nil {
 		_, err = s.Routes(nil)
+	}
+	if err == nil {
+		err = s.CheckAccess()
 	}
 	if err != nil {
 		return usage("%v", err)

@@ -36,6 +36,18 @@ const (
 // is that of the history.
 func TestHistoryThroughPush(t *testing.T) {
 	t.Parallel()
+	historyThroughPush(t, func(_ *sidecar, db *testdb.DB, prefix string) int { return enqueueHistory(t, db, prefix) })
+}
+
+// TestHistoryThroughTheAPI: the same, enqueued by one request.
+func TestHistoryThroughTheAPI(t *testing.T) {
+	t.Parallel()
+	historyThroughPush(t, func(car *sidecar, _ *testdb.DB, prefix string) int { return postHistory(t, car, prefix) })
+}
+
+// historyThroughPush enqueues a history while it is worked on, and judges.
+func historyThroughPush(t *testing.T, enqueue func(car *sidecar, db *testdb.DB, prefix string) int) {
+	t.Helper()
 	prefix := smallHistory
 	if _, err := os.Stat(largeHistory + ".ndjson"); err == nil {
 		prefix = largeHistory
@@ -44,8 +56,8 @@ func TestHistoryThroughPush(t *testing.T) {
 	server := httptest.NewServer(tree)
 	t.Cleanup(server.Close)
 	db := testdb.New(t)
-	n := enqueueHistory(t, db, prefix)
-	run(t, db, "--push", server.URL+"/jobs", "--queue", "default=50", "--poll", "10m")
+	car := run(t, db, "--push", server.URL+"/jobs", "--queue", "default=50", "--poll", "10m")
+	n := enqueue(car, db, prefix)
 	drained(t, db)
 	for _, problem := range tree.problems {
 		t.Error(problem)
@@ -129,7 +141,38 @@ func enqueueHistory(t *testing.T, db *testdb.DB, prefix string) (n int) {
 	if output, err := command(db, "enqueue", "--file", prefix+".ndjson").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, output)
 	}
-	return testdb.Value[int](t, db, "select count(*) from lockstep.job")
+	return testdb.Value[int](t, db, "select count(*) from lockstep.jobs")
+}
+
+// postHistory sends a history to the API, and tells how long it is.
+func postHistory(t *testing.T, car *sidecar, prefix string) (n int) {
+	t.Helper()
+	file, err := os.Open(prefix + ".ndjson")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	response, err := http.Post("http://"+car.address+"/v1/jobs/batch", "application/x-ndjson", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var last struct {
+		Item, Items, Refused int
+		Done                 bool
+	}
+	for lines := json.NewDecoder(response.Body); ; n++ {
+		if err := lines.Decode(&last); err != nil {
+			t.Fatalf("after %d answers: %v", n, err)
+		}
+		if last.Done {
+			break
+		}
+	}
+	if last.Items != n || last.Refused != 0 {
+		t.Fatalf("%d answers, and at the end %+v", n, last)
+	}
+	return n
 }
 
 // compare compares a tree with the one that a history ends with.

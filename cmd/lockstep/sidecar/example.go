@@ -11,7 +11,10 @@ database:
   schema: lockstep                         # --schema, LOCKSTEP_SCHEMA
   # listen_url: postgres://…               # --listen-database-url: straight to the server, where url goes through a pooler
 
-listen: 127.0.0.1:8321   # --listen, LOCKSTEP_LISTEN: /healthz, /readyz, /metrics
+listen: 127.0.0.1:8321   # --listen, LOCKSTEP_LISTEN: /healthz, /readyz, /metrics, and the API at /v1/
+# api_token_file: /run/secrets/api         # --api-token-file, LOCKSTEP_API_TOKEN_FILE; the token itself: LOCKSTEP_API_TOKEN. Needed on any address but loopback
+# api_read_token_file: /run/secrets/read   # --api-read-token-file, LOCKSTEP_API_READ_TOKEN_FILE, LOCKSTEP_API_READ_TOKEN: may only read
+# api_hosts: [jobs.internal]               # --api-host: names that a proxy on this machine serves a loopback address under
 lease: 30s               # --lease, LOCKSTEP_LEASE: how long a dead worker's jobs wait
 poll: 2s                 # --poll, LOCKSTEP_POLL: stands behind lost signals
 grace: 30s               # --grace, LOCKSTEP_GRACE: for handlers, when asked to end

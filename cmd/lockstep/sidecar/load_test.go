@@ -29,6 +29,7 @@ func TestBadSettings(t *testing.T) {
 		`2: lease: it is 10ms, want 1s to 24h0m0s`:    push + "lease: 10ms",
 		`2: "soon" is not a span of time`:             push + "lease: soon",
 		`2: "30" is not a span of time`:               push + "grace: 30",
+		`2: api_hosts: "http://a" is not a host's n`:  push + "api_hosts: ['http://a']",
 		`2: listen: "nowhere" is not an address`:      push + "listen: nowhere",
 		`3: queues.a.b.concurrency: it is -1, want 1`: push + "queues:\n  a.b: {concurrency: -1}",
 		`2: this is text, which can't stand here`:     push + "concurrency: MARKER",
@@ -94,6 +95,36 @@ func TestPrecedence(t *testing.T) {
 	}
 	if _, err = Load("/nowhere", nil); err == nil || !strings.HasPrefix(err.Error(), "--config: ") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestAccess: who may use the API, and where no token will do; errors quote
+// none.
+func TestAccess(t *testing.T) {
+	t.Parallel()
+	const long, other = "MARKER-0123456789", "MARKER-9876543210"
+	for name, c := range map[string]struct {
+		s    Settings
+		want string
+	}{
+		"loopback":        {Settings{Listen: DefaultListen}, ""},
+		"all addresses":   {Settings{Listen: "0.0.0.0:1"}, "listen: 0.0.0.0:1 can be reached"},
+		"no host":         {Settings{Listen: ":1"}, "listen: :1 can be reached"},
+		"with a token":    {Settings{Listen: ":1", APIToken: long}, ""},
+		"reading alone":   {Settings{Listen: ":1", APIReadToken: long}, ""},
+		"twice the same":  {Settings{Listen: ":1", APIToken: long, APIReadToken: long}, "api_read_token_file: it holds the token"},
+		"both":            {Settings{Listen: ":1", APIToken: long, APIReadToken: other}, ""},
+		"short":           {Settings{Listen: DefaultListen, APIToken: "MARKER"}, "api_token_file: the token is 6 bytes long"},
+		"file and value":  {Settings{Listen: DefaultListen, APIToken: long, APITokenFile: "x"}, "api_token_file: a file and a variable"},
+		"no such file":    {Settings{Listen: DefaultListen, APITokenFile: "/nowhere"}, "api_token_file: open /nowhere"},
+		"an empty file":   {Settings{Listen: DefaultListen, APITokenFile: write(t, "\n")}, "api_token_file: the token is 0 bytes long"},
+		"what has spaces": {Settings{Listen: DefaultListen, APIToken: long + " " + other}, "api_token_file: the token holds spaces"},
+		"a file":          {Settings{Listen: ":1", APITokenFile: write(t, long+"\n")}, ""},
+	} {
+		err := c.s.CheckAccess()
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), c.want) || strings.Contains(err.Error(), "MARKER")) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
 	}
 }
 

@@ -3,11 +3,9 @@ package sidecar
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,12 +15,16 @@ import (
 	"github.com/lockstep-pg/lockstep/web"
 )
 
-// Run pushes jobs, and answers for health and metrics, until ctx ends. Then
+// Run pushes jobs, and answers for health, metrics and the API, until ctx ends. Then
 // /readyz says no at once, handlers have their grace, which a value from hurry
 // ends, and the rest is given back. note is said in /readyz.
 //
 // It returns ErrCut, wrapped, if a handler was cut off.
 func (c *Sidecar) Run(ctx context.Context, hurry <-chan struct{}, note string) error {
+	access, err := c.settings.access()
+	if err != nil {
+		return err
+	}
 	listener, err := net.Listen("tcp", c.settings.Listen)
 	if err != nil {
 		return c.settings.bad("listen", err)
@@ -31,10 +33,15 @@ func (c *Sidecar) Run(ctx context.Context, hurry <-chan struct{}, note string) e
 		Dispatcher: c.dispatcher, Lease: time.Duration(c.settings.Lease), Database: c.checkSchema, Circuits: c.circuits, Note: note,
 		NotifyQueue: store.New(c.pool).In(c.settings.Database.Schema).NotifyQueue,
 	})
+	api := web.NewAPI(web.APIConfig{
+		Pool: c.apiPool, Schema: c.settings.Database.Schema, Token: access.write, ReadToken: access.read, Hosts: c.settings.APIHosts,
+		Drain: c.awaitIdle, Logger: c.log,
+	})
 	server := &http.Server{
-		Handler: c.mux(health), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
+		Handler: c.mux(health, api), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(c.log.Handler(), slog.LevelWarn),
 	}
+	server.RegisterOnShutdown(api.Stop)
 	c.Describe(ctx, "lockstep runs")
 	c.log.InfoContext(ctx, "listening", "address", listener.Addr().String())
 
@@ -57,7 +64,7 @@ func (c *Sidecar) Run(ctx context.Context, hurry <-chan struct{}, note string) e
 		return errors.Join(server.Shutdown(ending), server.Close())
 	})
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		c.log.ErrorContext(ctx, "health and metrics are not served any more", "error", err)
+		c.log.ErrorContext(ctx, "health, metrics and the API are not served any more", "error", err)
 	}
 	if err := group.Wait(); err != nil {
 		return err
@@ -75,12 +82,14 @@ func (c *Sidecar) hasten(ctx context.Context, hurry, done <-chan struct{}) {
 	}
 }
 
-// mux is what is served. The API, schedules and the dashboard join here.
-func (c *Sidecar) mux(health *web.Health) http.Handler {
+// mux is what is served. Schedules and the dashboard join here.
+func (c *Sidecar) mux(health *web.Health, api *web.API) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", health.Alive)
 	mux.HandleFunc("GET /readyz", health.Ready)
-	mux.Handle("GET /metrics", c.metrics)
+	mux.Handle("GET /metrics", api.Guard(c.metrics))
+	mux.Handle("/v1/", api)
+	mux.Handle("/openapi.json", api)
 	return mux
 }
 
@@ -110,12 +119,9 @@ func (c *Sidecar) Drain(ctx context.Context, longest time.Duration, hurry <-chan
 	if err == nil {
 		err = c.ended()
 	}
-	n := &c.counts
-	return Drained{
-		Down:     c.down(),
-		Attempts: n.claimed.Load(), Completed: n.completed.Load(), Failed: n.failed.Load(), Dead: n.dead.Load(), Snoozed: n.snoozed.Load(),
-		GivenBack: n.cut.Load(), Seconds: time.Since(began).Seconds(), More: working.Err() != nil,
-	}, err
+	d := Drained{c.drained()}
+	d.Seconds, d.More, d.Down = time.Since(began).Seconds(), working.Err() != nil, c.down()
+	return d, err
 }
 
 // reach tells whether the database can be connected to: the dispatcher would
@@ -128,32 +134,4 @@ func (c *Sidecar) reach(ctx context.Context, longest time.Duration) error {
 		return err
 	}
 	return conn.Close(ctx)
-}
-
-// Drained is what a drain did.
-type Drained struct {
-	Attempts  int64   `json:"attempts"`
-	Completed int64   `json:"completed"`
-	Failed    int64   `json:"failed"`
-	Dead      int64   `json:"dead"`
-	Snoozed   int64   `json:"snoozed"`    // not tried or not the job's fault: again later
-	GivenBack int64   `json:"given_back"` // cut off at the end
-	Seconds   float64 `json:"seconds"`
-	More      bool    `json:"more"` // its time was over, or it was asked to end, first
-	// Down are the targets that were not pushed to at the end, as their circuits
-	// were open: their jobs may still be ready.
-	Down []string `json:"down,omitempty"`
-}
-
-// String is the same for people.
-func (d Drained) String() string {
-	text := fmt.Sprintf("%d attempts in %.1f s: %d completed, %d failed, %d dead, %d snoozed, %d given back",
-		d.Attempts, d.Seconds, d.Completed, d.Failed, d.Dead, d.Snoozed, d.GivenBack)
-	if d.More {
-		text += "; it ended before the work did"
-	}
-	if len(d.Down) > 0 {
-		text += "; jobs may be left, as these targets are down: " + strings.Join(d.Down, " ")
-	}
-	return text
 }

@@ -15,8 +15,16 @@ import (
 // Settings are what lockstep.yaml may hold. Each value that is no list can be
 // given by flag and environment too, which go before the file.
 type Settings struct {
-	Database    Database         `yaml:"database"`
-	Listen      string           `yaml:"listen"`
+	Database Database `yaml:"database"`
+	Listen   string   `yaml:"listen"`
+
+	// Who may use the API; the tokens themselves come from variables alone.
+	APITokenFile     string   `yaml:"api_token_file"`
+	APIReadTokenFile string   `yaml:"api_read_token_file"`
+	APIHosts         []string `yaml:"api_hosts"`
+	APIToken         string   `yaml:"-"`
+	APIReadToken     string   `yaml:"-"`
+
 	Lease       Duration         `yaml:"lease"`
 	Poll        Duration         `yaml:"poll"`
 	Grace       Duration         `yaml:"grace"`
@@ -123,6 +131,11 @@ func setDefault[T comparable](field *T, to T) {
 func (s *Settings) validate() error {
 	if _, err := net.ResolveTCPAddr("tcp", s.Listen); err != nil {
 		return s.bad("listen", fmt.Errorf("%q is not an address like 127.0.0.1:8321", s.Listen))
+	}
+	for _, host := range s.APIHosts {
+		if host == "" || strings.ContainsAny(host, ":/ ") || host != strings.ToLower(host) {
+			return s.bad("api_hosts", fmt.Errorf("%q is not a host's name in lower case, without a port", host))
+		}
 	}
 	for _, d := range []struct {
 		path        string

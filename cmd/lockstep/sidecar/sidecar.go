@@ -25,6 +25,7 @@ type Sidecar struct {
 	settings   *Settings
 	pool       *pgxpool.Pool // for health
 	counting   *pgxpool.Pool // for metrics: health must not wait while jobs are counted
+	apiPool    *pgxpool.Pool
 	log        *slog.Logger
 	routes     handler.Routes
 	dispatcher *dispatcher.Dispatcher
@@ -38,7 +39,8 @@ type counts struct {
 }
 
 // New returns a Sidecar over a database. Beside the dispatcher's connections it
-// uses two, for health and for metrics. maxJobs, if not zero, bounds the jobs of a run.
+// uses two, for health and for metrics, and up to four for the API. maxJobs, if
+// not zero, bounds the jobs of a run.
 func New(s *Settings, database *pgxpool.Config, maxJobs int, log *slog.Logger) (*Sidecar, error) {
 	c := &Sidecar{settings: s, log: log}
 	var err error
@@ -54,7 +56,12 @@ func New(s *Settings, database *pgxpool.Config, maxJobs int, log *slog.Logger) (
 		c.pool.Close()
 		return nil, err
 	}
-	queues := slices.Sorted(maps.Keys(s.Queues))
+	if c.apiPool, err = apiPool(database); err != nil {
+		c.pool.Close()
+		c.counting.Close()
+		return nil, err
+	}
+	queues := c.queues()
 	c.metrics = web.NewMetrics(web.MetricsConfig{Queues: queues, Count: store.New(c.counting).In(s.Database.Schema).CountJobs, Circuits: c.circuits})
 	config := dispatcher.Config{
 		Queues: make(map[string]dispatcher.Queue), Schema: s.Database.Schema, Lease: time.Duration(s.Lease), Poll: time.Duration(s.Poll),
@@ -81,7 +88,20 @@ func (c *Sidecar) Close() {
 	}
 	c.pool.Close()
 	c.counting.Close()
+	c.apiPool.Close()
 }
+
+// apiConns is how many connections the API may use. They are made when needed.
+const apiConns = 4
+
+func apiPool(database *pgxpool.Config) (*pgxpool.Pool, error) {
+	database = database.Copy()
+	database.MaxConns, database.MinConns, database.MaxConnIdleTime = apiConns, 0, time.Minute
+	return pgxpool.NewWithConfig(context.Background(), database)
+}
+
+// queues are the names of those worked on, sorted.
+func (c *Sidecar) queues() []string { return slices.Sorted(maps.Keys(c.settings.Queues)) }
 
 // circuits are the states of the push targets, by name. Each route has a circuit
 // of its own: of several to one target, the one that is furthest from closed is

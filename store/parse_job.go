@@ -1,4 +1,4 @@
-package main
+package store
 
 import (
 	"bytes"
@@ -9,8 +9,6 @@ import (
 	"regexp"
 	"time"
 	"unicode/utf8"
-
-	"github.com/lockstep-pg/lockstep/store"
 )
 
 // timeForm is what a due date has to look like.
@@ -19,33 +17,38 @@ const timeForm = "a time before the year 10000 as in 2030-01-31T12:00:00Z (RFC 3
 // durationForm is what a delay has to look like.
 const durationForm = `a duration as in "90s" or "1h30m"`
 
-// fields are the keys of a job in a file, by their names in SQL.
-var fields = map[string]func(*store.NewJob, json.RawMessage) error{
-	"kind":            func(j *store.NewJob, v json.RawMessage) error { return text(v, &j.Kind) },
-	"payload":         func(j *store.NewJob, v json.RawMessage) error { j.Payload = v; return nil },
-	"queue":           func(j *store.NewJob, v json.RawMessage) error { return text(v, &j.Queue) },
-	"tenant":          func(j *store.NewJob, v json.RawMessage) error { return text(v, &j.Tenant) },
-	"ordering_key":    func(j *store.NewJob, v json.RawMessage) error { return text(v, &j.OrderingKey) },
-	"priority":        func(j *store.NewJob, v json.RawMessage) error { return number(v, &j.Priority) },
-	"run_at":          runAt,
-	"delay":           delay,
-	"max_attempts":    maxAttempts,
-	"dedupe_key":      func(j *store.NewJob, v json.RawMessage) error { return text(v, &j.DedupeKey) },
-	"dedupe":          func(j *store.NewJob, v json.RawMessage) error { return text(v, (*string)(&j.Dedupe)) },
-	"idempotency_key": func(j *store.NewJob, v json.RawMessage) error { return text(v, &j.IdempotencyKey) },
-	"headers":         headers,
+// jobFields are the keys of a job in a file, by their names in SQL.
+var jobFields = map[string]func(*NewJob, json.RawMessage) error{
+	"kind":            func(j *NewJob, v json.RawMessage) error { return jsonText(v, &j.Kind) },
+	"payload":         func(j *NewJob, v json.RawMessage) error { j.Payload = v; return nil },
+	"queue":           func(j *NewJob, v json.RawMessage) error { return jsonText(v, &j.Queue) },
+	"tenant":          func(j *NewJob, v json.RawMessage) error { return jsonText(v, &j.Tenant) },
+	"ordering_key":    func(j *NewJob, v json.RawMessage) error { return jsonText(v, &j.OrderingKey) },
+	"priority":        func(j *NewJob, v json.RawMessage) error { return jsonInt(v, &j.Priority) },
+	"run_at":          parseRunAt,
+	"delay":           parseDelay,
+	"max_attempts":    parseMaxAttempts,
+	"dedupe_key":      func(j *NewJob, v json.RawMessage) error { return jsonText(v, &j.DedupeKey) },
+	"dedupe":          func(j *NewJob, v json.RawMessage) error { return jsonText(v, (*string)(&j.Dedupe)) },
+	"idempotency_key": func(j *NewJob, v json.RawMessage) error { return jsonText(v, &j.IdempotencyKey) },
+	"headers":         parseHeaders,
 }
 
-// What is refused though SQL has a meaning for it: see text and maxAttempts.
+// What is refused though SQL has a meaning for it: see jsonText and parseMaxAttempts.
 var (
 	errEmpty     = errors.New("is empty; leave it out if there is none")
 	errNoAttempt = errors.New("is 0; it must be from 1 to 32767")
 )
 
-// parseJob reads one job. Unlike encoding/json it takes a key only in its exact
-// spelling and only once, and no text that it would have to mend.
-func parseJob(line []byte) (store.NewJob, error) {
-	var job store.NewJob
+// ParseJob reads one job as a JSON object, whose fields are the arguments of
+// enqueue; delay is a duration as in "90s", run_at a time by RFC 3339. Unlike
+// encoding/json it takes a key only in its exact spelling and only once, and no
+// text that it would have to mend. Numbers in the payload keep their digits.
+//
+// A *FieldError names a field whose value can't be meant; any other error says
+// that this is no such object. Ranges are checked when the job is enqueued.
+func ParseJob(line []byte) (NewJob, error) {
+	var job NewJob
 	dec := json.NewDecoder(bytes.NewReader(line))
 	if start, err := dec.Token(); err != nil || start != json.Delim('{') {
 		return job, errors.New("not a JSON object")
@@ -56,7 +59,7 @@ func parseJob(line []byte) (store.NewJob, error) {
 		if err != nil {
 			return job, err
 		}
-		set, known := fields[key]
+		set, known := jobFields[key]
 		switch {
 		case !known:
 			return job, fmt.Errorf("unknown key %q", key)
@@ -65,7 +68,7 @@ func parseJob(line []byte) (store.NewJob, error) {
 		}
 		seen[key] = true
 		if err := set(&job, value); err != nil {
-			return job, fmt.Errorf("%s %w", key, err)
+			return job, refuse(key, err.Error())
 		}
 	}
 	return job, end(dec)
@@ -90,21 +93,21 @@ func end(dec *json.Decoder) error {
 		return notJSON(err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("more than one JSON value on the line")
+		return errors.New("more than one JSON value")
 	}
 	return nil
 }
 
 func notJSON(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("not valid JSON: the line ends in the middle")
+		return errors.New("not valid JSON: it ends in the middle")
 	}
 	return fmt.Errorf("not valid JSON: %w", err)
 }
 
-// text takes no empty string: whoever gives one has lost a value on the way, and
+// jsonText takes no empty string: whoever gives one has lost a value on the way, and
 // a job without its ordering key would run out of order. None is null, or no key.
-func text(value json.RawMessage, into *string) error {
+func jsonText(value json.RawMessage, into *string) error {
 	if problem := mended(value); problem != "" {
 		return errors.New(problem)
 	}
@@ -121,8 +124,8 @@ func text(value json.RawMessage, into *string) error {
 	return nil
 }
 
-// number takes what fits SQL's integer, in which SQL then checks the range.
-func number(value json.RawMessage, into *int) error {
+// jsonInt takes what fits SQL's integer, in which SQL then checks the range.
+func jsonInt(value json.RawMessage, into *int) error {
 	var n int32
 	if json.Unmarshal(value, &n) != nil {
 		return fmt.Errorf("is %.40s; it must be a whole number", value)
@@ -131,23 +134,23 @@ func number(value json.RawMessage, into *int) error {
 	return nil
 }
 
-// maxAttempts takes no 0, which would mean the default.
-func maxAttempts(job *store.NewJob, value json.RawMessage) error {
-	err := number(value, &job.MaxAttempts)
+// parseMaxAttempts takes no 0, which would mean the default.
+func parseMaxAttempts(job *NewJob, value json.RawMessage) error {
+	err := jsonInt(value, &job.MaxAttempts)
 	if err == nil && string(value) != "null" && job.MaxAttempts == 0 {
 		return errNoAttempt
 	}
 	return err
 }
 
-func runAt(job *store.NewJob, value json.RawMessage) (err error) {
+func parseRunAt(job *NewJob, value json.RawMessage) (err error) {
 	return formed(value, timeForm, func(s string) error {
 		job.RunAt, err = time.Parse(time.RFC3339, s)
 		return err
 	})
 }
 
-func delay(job *store.NewJob, value json.RawMessage) (err error) {
+func parseDelay(job *NewJob, value json.RawMessage) (err error) {
 	return formed(value, durationForm, func(s string) error {
 		job.Delay, err = time.ParseDuration(s)
 		return err
@@ -166,7 +169,7 @@ func formed(value json.RawMessage, form string, parse func(string) error) error 
 	return nil
 }
 
-func headers(job *store.NewJob, value json.RawMessage) error {
+func parseHeaders(job *NewJob, value json.RawMessage) error {
 	if problem := mended(value); problem != "" {
 		return errors.New(problem)
 	}

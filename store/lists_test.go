@@ -1,0 +1,76 @@
+package store_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/lockstep-pg/lockstep/integration/testdb"
+	"github.com/lockstep-pg/lockstep/store"
+)
+
+// TestListsMeetEveryFilter: each filter of jobs, by every state, finds what a
+// look at all jobs does, page by page, and the count agrees.
+func TestListsMeetEveryFilter(t *testing.T) {
+	t.Parallel()
+	db := testdb.New(t)
+	s := store.New(db.Pool(t))
+	db.Exec(t, "select lockstep.set_queue('q1', on_dead => 'block')")
+	db.Exec(t, `select lockstep.enqueue('k' || i % 3, queue => 'q' || i % 2, ordering_key => case when i % 4 < 2 then 'o' || i % 5 end,
+		tenant => case when i % 7 = 0 then 't' else '' end, delay => case when i % 11 = 0 then interval '1 h' else '0' end) from generate_series(1, 60) i`)
+	db.Exec(t, `do $$
+		declare w constant uuid := '00000000-0000-4000-8000-000000000001'; c record; n integer := 0;
+		begin
+		  for c in select j.id, j.fence from generate_series(0, 1) q, lockstep.claim(w, 'q' || q, '{k0,k1,k2}', 12, '30 s') k, json_to_recordset(k.jobs) j(id bigint, fence bigint) loop
+		    n := n + 1;
+		    if n % 4 = 0 then perform lockstep.complete(w, c.id, c.fence);
+		    elsif n % 4 < 3 then perform lockstep.fail(w, c.id, c.fence, 'no good', permanent => n % 4 = 1); end if;
+		  end loop;
+		end $$`)
+	db.Exec(t, "select lockstep.cancel(id) from lockstep.jobs where state in ('waiting', 'scheduled') and id % 5 = 0")
+	all := testdb.Value[int](t, db, "select count(distinct state) from lockstep.jobs")
+	if all < 7 {
+		t.Errorf("only %d states", all)
+	}
+	for _, f := range []store.JobFilter{
+		{},
+		{Queue: "q1"},
+		{Kind: "k2"},
+		{Tenant: "t"},
+		{OrderingKey: "o1"},
+		{Queue: "q0", Kind: "k0", OrderingKey: "o0"},
+		{Queue: "none"},
+		{State: store.StateScheduled},
+		{State: store.StateWaiting},
+		{State: store.StateReady},
+		{State: store.StateRunning},
+		{State: store.StateRetrying},
+		{State: store.StateCompleted},
+		{State: store.StateCancelled},
+		{State: store.StateDead},
+		{State: store.StateDead, Queue: "q1"},
+		{State: store.StateWaiting, Kind: "k1"},
+	} {
+		want := testdb.Value[[]int64](t, db, `select coalesce(array_agg(id order by id desc), '{}') from lockstep.jobs
+			where $1 in ('', state) and $2 in ('', queue) and $3 in ('', kind) and $4 in ('', tenant) and ($5 = '' or ordering_key = $5)`,
+			string(f.State), f.Queue, f.Kind, f.Tenant, f.OrderingKey)
+		if n, err := s.JobsMatching(t.Context(), f, 10); err != nil || n != min(len(want), 10) {
+			t.Errorf("%+v: %d match, %v; want %d", f, n, err, min(len(want), 10))
+		}
+		got := []int64{}
+		for page := f; ; page.Before = got[len(got)-1] {
+			jobs, err := s.Jobs(t.Context(), page, 7)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, j := range jobs {
+				got = append(got, j.ID)
+			}
+			if len(jobs) < 7 {
+				break
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%+v: %v, want %v", f, got, want)
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+)
+
+// raw is the body of a request, as it came. huma would decode it twice, take
+// keys that are spelled otherwise, and quote it in errors.
+type raw struct{ bytes []byte }
+
+// Resolve reads the body.
+func (b *raw) Resolve(ctx huma.Context) []error {
+	r, w := humago.Unwrap(ctx)
+	if p := checkType(r, "application/json"); p != nil {
+		return []error{p}
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(bodyTime))
+	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
+	var err error
+	if b.bytes, err = io.ReadAll(r.Body); err != nil {
+		return []error{readProblem(err)}
+	}
+	return nil
+}
+
+// readProblem says why a body could not be read to its end.
+func readProblem(err error) *bodyError {
+	var long *http.MaxBytesError
+	var network net.Error
+	switch {
+	case errors.As(err, &long):
+		return &bodyError{http.StatusRequestEntityTooLarge, "body", fmt.Sprintf("it is longer than %d bytes; send less, or only a reference to it", long.Limit)}
+	case errors.As(err, &network) && network.Timeout():
+		return &bodyError{http.StatusRequestTimeout, "body", "it did not come in time; send it faster, or in smaller parts"}
+	default:
+		return &bodyError{http.StatusBadRequest, "body", "it ended in the middle; send all of it"}
+	}
+}
+
+// bodyError is a problem of a body, as huma takes it from a resolver.
+type bodyError struct {
+	status            int
+	location, message string
+}
+
+func (e *bodyError) Error() string  { return e.message }
+func (e *bodyError) GetStatus() int { return e.status }
+func (e *bodyError) ErrorDetail() *huma.ErrorDetail {
+	return &huma.ErrorDetail{Location: e.location, Message: e.message}
+}
+
+// problem is the same outside a resolver.
+func (e *bodyError) problem() *problem { return newProblem(e.status, e.location, e.message) }
+
+// checkType refuses what is not declared to be of one of these types: a form of
+// another site can't declare that.
+func checkType(r *http.Request, types ...string) *bodyError {
+	given, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || !slices.Contains(types, given) {
+		return &bodyError{http.StatusUnsupportedMediaType, "header.Content-Type", "it must be " + strings.Join(types, " or ")}
+	}
+	return nil
+}
+
+// object is a body that is a JSON object of exactly the fields of T.
+type object[T any] struct {
+	raw
+	value T
+}
+
+// Resolve reads and decodes the body.
+func (o *object[T]) Resolve(ctx huma.Context) []error {
+	if errs := o.raw.Resolve(ctx); errs != nil {
+		return errs
+	}
+	if err := decode(o.bytes, &o.value); err != nil {
+		return []error{err}
+	}
+	return nil
+}
+
+// decode reads one JSON object. Unlike encoding/json it takes a key only in its
+// exact spelling and only once, and nothing behind the object.
+func decode(data []byte, into any) error {
+	names := fieldNames(reflect.TypeOf(into).Elem())
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	if start, err := decoder.Token(); err != nil || start != json.Delim('{') {
+		return &bodyError{http.StatusBadRequest, "body", "it must be a JSON object"}
+	}
+	seen := map[string]bool{}
+	for decoder.More() {
+		token, err := decoder.Token()
+		if err != nil {
+			return syntax(err)
+		}
+		key, _ := token.(string)
+		switch {
+		case !slices.Contains(names, key):
+			return &bodyError{http.StatusBadRequest, "body", fmt.Sprintf("it has an unknown field %.40q; there are %s", key, strings.Join(names, ", "))}
+		case seen[key]:
+			return &bodyError{http.StatusBadRequest, "body." + key, "it appears twice; give it once"}
+		}
+		seen[key] = true
+		var value json.RawMessage
+		if err := decoder.Decode(&value); err != nil {
+			return syntax(err)
+		}
+	}
+	if _, err := decoder.Token(); err != nil {
+		return syntax(err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return &bodyError{http.StatusBadRequest, "body", "something follows the JSON object; send nothing behind it"}
+	}
+	return values(json.Unmarshal(data, into))
+}
+
+func syntax(err error) error {
+	return &bodyError{http.StatusBadRequest, "body", "it is not valid JSON (" + err.Error() + "); correct it"}
+}
+
+// values says which value is of a wrong type.
+func values(err error) error {
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &wrong):
+		return &bodyError{http.StatusUnprocessableEntity, "body." + wrong.Field, fmt.Sprintf("%s is a %.20s; it must be a %s", wrong.Field, wrong.Value, jsonType(wrong.Type))}
+	default:
+		return &bodyError{http.StatusUnprocessableEntity, "body", "a value can't be read: " + err.Error()}
+	}
+}
+
+// jsonType is what a type of Go is in JSON.
+func jsonType(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "string"
+	case reflect.Bool:
+		return "boolean"
+	case reflect.Float64:
+		return "number"
+	default:
+		return "whole number"
+	}
+}
+
+// fieldNames are the keys that a struct has in JSON.
+func fieldNames(t reflect.Type) (names []string) {
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	return names
+}
+
+// documentBody tells in the API's description that a route takes a T.
+func documentBody[T any](a *API, path string, types ...string) {
+	registry := a.huma.OpenAPI().Components.Schemas
+	schema := registry.Schema(reflect.TypeFor[T](), true, "")
+	content := map[string]*huma.MediaType{}
+	for _, name := range types {
+		content[name] = &huma.MediaType{Schema: schema}
+	}
+	a.huma.OpenAPI().Paths[path].Post.RequestBody = &huma.RequestBody{Required: true, Content: content}
+}
