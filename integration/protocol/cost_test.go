@@ -2,6 +2,7 @@ package protocol_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
 )
 
@@ -31,7 +32,8 @@ func (c *session) buffers(query string) int {
 
 // claimBuffers are the buffers of a claim of 20 jobs of a queue, with kinds from
 // k<first> to k<last> handled. The first claim of a session reads the catalog,
-// so it is one of a queue of its own.
+// so it is one of a queue of its own; and any may have to, when other sessions'
+// changes to theirs came too fast to be followed, so the least of three counts.
 func (s *scene) claimBuffers(queue string, first, last int) int {
 	c := s.enter()
 	claim := func(queue string) int {
@@ -41,7 +43,13 @@ func (s *scene) claimBuffers(queue string, first, last int) int {
 	s.exec("insert into lockstep.job (kind, queue) select 'k' || $1::int, 'first' from generate_series(1, 20)", first)
 	claim("first")
 	s.exec("delete from lockstep.job where queue = 'first'")
-	return claim(queue)
+	least := math.MaxInt
+	for range 3 {
+		c.exec("begin")
+		least = min(least, claim(queue))
+		c.exec("rollback")
+	}
+	return least
 }
 
 // TestAnEnqueueLooksUpOnlyItsOwnKeys: what it costs to find a dedupe key taken
