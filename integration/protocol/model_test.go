@@ -3,7 +3,9 @@ package protocol_test
 import (
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,7 +62,7 @@ func TestRandomRun(t *testing.T) {
 	begin(2, (*actor).meddle)
 	begin(1, (*actor).keep)
 	if err := actors.Wait(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v\n%s", err, deadlockReports(t))
 	}
 	resumeAll(t, db)
 	drain(t, db, j)
@@ -230,4 +232,19 @@ func texts(times map[uint64]time.Time) (all []string) {
 		all = append(all, strconv.FormatUint(xid, 10))
 	}
 	return all
+}
+
+// deadlockReports is what the server's log says of deadlocks: who waited for
+// whom, and with which statements.
+func deadlockReports(t *testing.T) string {
+	t.Helper()
+	log, err := os.ReadFile(filepath.Join(testdb.Server(t).Dir(), "server.log"))
+	if err != nil {
+		return err.Error()
+	}
+	var report strings.Builder
+	for _, after := range strings.Split(string(log), "deadlock detected")[1:] {
+		report.WriteString(after[:min(len(after), 4000)])
+	}
+	return report.String()
 }
