@@ -64,7 +64,7 @@ func TestOnlyReads(t *testing.T) {
 	s.sql("create role " + reader)
 	s.sql("grant usage on schema lockstep to " + reader)
 	s.sql("grant select on all tables in schema lockstep to " + reader)
-	s.sql("grant execute on function lockstep.retention to " + reader)
+	s.sql("grant execute on function lockstep.retention, lockstep.paused, lockstep.kind_rank to " + reader)
 	s.sql("set role " + reader) // may read, and nothing else
 	s.sql("set default_transaction_read_only = on")
 	clean(t, s.verify(verify.Config{IDs: ids(1)}))
