@@ -92,7 +92,7 @@ func resumeAll(t *testing.T, db *testdb.DB) {
 func drain(t *testing.T, db *testdb.DB, j *journal) {
 	t.Helper()
 	a := &actor{journal: j, conn: db.Conn(t), ctx: t.Context(), worker: store.NewWorkerID(), rand: rand.New(rand.NewPCG(1, 1)), lease: time.Second, calm: true}
-	for limit := time.Now().Add(20 * time.Second); ; {
+	for limit := time.Now().Add(90 * time.Second); ; {
 		for range 10 {
 			if err := a.work(); err != nil {
 				t.Fatal(err)
