@@ -191,7 +191,7 @@ func TestConnections(t *testing.T) {
 		<-began
 	}
 	get("http://" + car.address + "/metrics")
-	expect(t, db, true, "at most 7 connections", "count(*) <= 7 from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and application_name like 'lockstep%'")
+	expect(t, db, true, "at most 6 connections", "count(*) <= 6 from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and application_name like 'lockstep%'")
 	open()
 	drained(t, db)
 }

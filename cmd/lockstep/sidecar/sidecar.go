@@ -38,6 +38,10 @@ type counts struct {
 	claimed, completed, failed, dead, snoozed, cut atomic.Int64
 }
 
+// dispatcherConns leave two of six connections for health and metrics: one
+// listens, one sends heartbeats, two claim and finish.
+const dispatcherConns = 4
+
 // New returns a Sidecar over a database. Beside the dispatcher's connections it
 // uses two, for health and for metrics, and up to four for the API. maxJobs, if
 // not zero, bounds the jobs of a run.
@@ -65,7 +69,7 @@ func New(s *Settings, database *pgxpool.Config, maxJobs int, log *slog.Logger) (
 	c.metrics = web.NewMetrics(web.MetricsConfig{Queues: queues, Count: store.New(c.counting).In(s.Database.Schema).CountJobs, Circuits: c.circuits})
 	config := dispatcher.Config{
 		Queues: make(map[string]dispatcher.Queue), Schema: s.Database.Schema, Lease: time.Duration(s.Lease), Poll: time.Duration(s.Poll),
-		ShutdownGrace: time.Duration(s.Grace), ListenURL: s.Database.ListenURL, MaxJobs: maxJobs, OnEvent: c.event, Logger: log,
+		ShutdownGrace: time.Duration(s.Grace), MaxConns: dispatcherConns, ListenURL: s.Database.ListenURL, MaxJobs: maxJobs, OnEvent: c.event, Logger: log,
 	}
 	for _, name := range queues {
 		config.Queues[name] = dispatcher.Queue{Concurrency: s.Queues[name].Concurrency, Kinds: c.routes.Kinds(name)}
