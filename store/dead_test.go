@@ -239,18 +239,18 @@ func TestReplays(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	first, second := r.kill(store.NewJob{}, "x"), r.kill(store.NewJob{}, "y")
-	run, err := r.StartReplay(t.Context(), store.NewReplay{Rate: 1, IDs: []int64{first, second}, StartedBy: "me"})
+	run, err := r.StartReplay(t.Context(), store.NewReplay{Rate: 0.1, IDs: []int64{first, second}, StartedBy: "me"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	moved, err := r.Due(t.Context(), 1)
-	if wait := moved.DueAt.Sub(moved.LookedAt); err != nil || moved.Replayed != 1 || wait < 900*time.Millisecond || wait > 1100*time.Millisecond {
-		t.Errorf("%+v, %v: want one replayed, and the next in a second", moved, err)
+	if wait := moved.DueAt.Sub(moved.LookedAt); err != nil || moved.Replayed != 1 || wait < 9*time.Second || wait > 11*time.Second {
+		t.Errorf("%+v, %v: want one replayed, and the next in ten seconds", moved, err)
 	}
 	r.expectState(first, store.StateReady)
-	r.expectReplay(run, "running 1 by me: 1 replayed, 0 kept, 1 left")
+	r.expectReplay(run, "running 0.1 by me: 1 replayed, 0 kept, 1 left")
 	// Another one, who did not make the step, comes a little later.
-	if moved, err = r.Due(t.Context(), 1); err != nil || moved.Replayed != 0 || moved.DueAt.Sub(moved.LookedAt) < time.Second/2 {
+	if moved, err = r.Due(t.Context(), 1); err != nil || moved.Replayed != 0 || moved.DueAt.Sub(moved.LookedAt) < 5*time.Second {
 		t.Errorf("too soon: %+v, %v", moved, err)
 	}
 	if ended, err := r.CancelReplay(t.Context(), run); !ended || err != nil {
@@ -259,7 +259,7 @@ func TestReplays(t *testing.T) {
 	if ended, err := r.CancelReplay(t.Context(), run); ended || err != nil {
 		t.Error(ended, err)
 	}
-	r.expectReplay(run, "cancelled 1 by me: 1 replayed, 0 kept, 0 left")
+	r.expectReplay(run, "cancelled 0.1 by me: 1 replayed, 0 kept, 0 left")
 	if _, err := r.CancelReplay(t.Context(), 999); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("cancelling no replay: %v", err)
 	}
