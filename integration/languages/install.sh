@@ -3,6 +3,7 @@
 # tried with, or installs them with apt or brew, and puts Node's PostgreSQL
 # driver into a cache folder. It prints that folder.
 set -euo pipefail
+. "$(dirname "$0")/../as_root.sh"
 
 # The one version of the driver that is used.
 DRIVER=pg@8.23.1
@@ -16,20 +17,8 @@ missing() {
   done
 }
 
-# as_root runs a command as root, asking for a password only on a terminal.
-as_root() {
-  if [ "$(id -u)" = 0 ]; then
-    "$@"
-  elif [ -t 0 ]; then
-    sudo "$@"
-  else
-    sudo -n "$@"
-  fi
-}
-
 with_apt() {
-  command -v apt-get >/dev/null || return 1
-  [ "$(id -u)" = 0 ] || command -v sudo >/dev/null || return 1
+  may_apt || return 1
   say "installing Debian's packages postgresql-client, nodejs, npm and python3 with apt-get"
   as_root apt-get update -q >&2 &&
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends postgresql-client nodejs npm python3 >&2

@@ -2,6 +2,7 @@
 # Finds the program pgbouncer, or installs it with apt or brew. It starts no
 # pooler.
 set -euo pipefail
+. "$(dirname "$0")/../as_root.sh"
 
 say() { echo "pgbouncer: $*" >&2; }
 
@@ -14,21 +15,9 @@ find_program() {
   return 1
 }
 
-# as_root runs a command as root, asking for a password only on a terminal.
-as_root() {
-  if [ "$(id -u)" = 0 ]; then
-    "$@"
-  elif [ -t 0 ]; then
-    sudo "$@"
-  else
-    sudo -n "$@"
-  fi
-}
-
 # Debian's package would start a pooler: not in a single-user runlevel.
 with_apt() {
-  command -v apt-get >/dev/null || return 1
-  [ "$(id -u)" = 0 ] || command -v sudo >/dev/null || return 1
+  may_apt || return 1
   say "installing Debian's package pgbouncer with apt-get"
   as_root apt-get update -q >&2 &&
     as_root env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends pgbouncer >&2

