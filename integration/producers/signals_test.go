@@ -76,11 +76,18 @@ func TestOneSignalForEachQueue(t *testing.T) {
 func BenchmarkC13(b *testing.B) {
 	for _, signals := range []string{"on", "off"} {
 		b.Run("signals "+signals, func(b *testing.B) {
+			const writers = 64
 			db := testdb.New(b)
-			b.SetParallelism(64 / runtime.GOMAXPROCS(0))
-			b.RunParallel(func(pb *testing.PB) {
+			clients := make(chan *client, writers)
+			for range writers {
 				c := newClient(b, db)
 				c.do("set lockstep.signals = " + signals)
+				clients <- c
+			}
+			b.SetParallelism(writers / runtime.GOMAXPROCS(0))
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				c := <-clients
 				for pb.Next() {
 					c.do("insert into lockstep.job (kind) values ('k')")
 				}

@@ -34,7 +34,8 @@ func (a *actor) percent(n int) bool { return a.rand.IntN(100) < n }
 
 func (a *actor) queue() string { return modelQueues[a.rand.IntN(len(modelQueues))] }
 
-func (a *actor) newJob() store.NewJob {
+// newJob draws a job; keyed allows it a dedupe key.
+func (a *actor) newJob(keyed bool) store.NewJob {
 	job := store.NewJob{Kind: "k", Queue: a.queue(), MaxAttempts: 1 + a.rand.IntN(4), Payload: json.RawMessage(`{"n": "x"}`)}
 	if a.percent(75) {
 		job.OrderingKey = strconv.Itoa(a.rand.IntN(6))
@@ -45,8 +46,8 @@ func (a *actor) newJob() store.NewJob {
 	if a.percent(15) {
 		job.Delay = time.Duration(a.rand.IntN(300)) * time.Millisecond
 	}
-	if a.percent(15) {
-		job.DedupeKey = strconv.Itoa(a.rand.IntN(30))
+	if keyed && a.percent(20) {
+		job.DedupeKey = strconv.Itoa(a.rand.IntN(5))
 		job.Dedupe = []store.Dedupe{store.DedupeReject, store.DedupeReplace, store.DedupeOneMore}[a.rand.IntN(3)]
 	}
 	return job
@@ -76,7 +77,9 @@ func (a *actor) produce() error {
 	return err
 }
 
-// enqueueSome adds one to four jobs, and some more that are rolled back.
+// enqueueSome adds one to four jobs, and some more that are rolled back. One of
+// its calls may have dedupe keys: two that take keys in opposite orders deadlock,
+// as with any unique key.
 func (a *actor) enqueueSome(tx pgx.Tx) (map[int64]*fact, error) {
 	var text string
 	if err := tx.QueryRow(a.ctx, "select pg_current_xact_id()::text").Scan(&text); err != nil {
@@ -87,16 +90,18 @@ func (a *actor) enqueueSome(tx pgx.Tx) (map[int64]*fact, error) {
 		return nil, err
 	}
 	added := make(map[int64]*fact)
-	for range 1 + a.rand.IntN(4) {
+	calls := 1 + a.rand.IntN(4)
+	keyed := a.rand.IntN(calls)
+	for i := range calls {
 		if a.percent(10) {
 			err := pgx.BeginFunc(a.ctx, tx, func(savepoint pgx.Tx) error {
-				return errors.Join(a.enqueue(savepoint, xid, map[int64]*fact{}), errRollback)
+				return errors.Join(a.enqueue(savepoint, xid, i <= keyed, map[int64]*fact{}), errRollback)
 			})
 			if errors.Is(err, errRollback) && err.Error() != errRollback.Error() {
 				return nil, err
 			}
 		}
-		if err := a.enqueue(tx, xid, added); err != nil {
+		if err := a.enqueue(tx, xid, i == keyed, added); err != nil {
 			return nil, err
 		}
 	}
@@ -104,10 +109,10 @@ func (a *actor) enqueueSome(tx pgx.Tx) (map[int64]*fact, error) {
 }
 
 // enqueue adds a job, or a few in one call.
-func (a *actor) enqueue(tx pgx.Tx, xid uint64, added map[int64]*fact) error {
-	jobs := []store.NewJob{a.newJob()}
+func (a *actor) enqueue(tx pgx.Tx, xid uint64, keyed bool, added map[int64]*fact) error {
+	jobs := []store.NewJob{a.newJob(keyed)}
 	for a.percent(30) {
-		jobs = append(jobs, a.newJob())
+		jobs = append(jobs, a.newJob(keyed))
 	}
 	var (
 		answers []store.Enqueued

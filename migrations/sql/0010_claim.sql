@@ -139,15 +139,15 @@ begin
     -- The look is newer than the rows' locks: what was committed before is in it.
     perform @schema@.apply_notes(array(select j.id from @schema@.job j where j.id = any (ids) and j.fence = 0));
   end if;
-  update @schema@.job j
-     set lease_until = moment + grant_claims.lease, lease = grant_claims.lease, claimed_at = moment, held_since = '-infinity',
-         fence = @schema@.next_fence(), attempt = least(j.attempt, 2147483646) + 1,
-         lost = j.lost + (j.worker <> @schema@.nobody())::integer, worker = grant_claims.worker
-   where j.id = any (ids);
-  select json_agg(c order by c.priority desc, c.turn) into jobs
-    from (select j.id, j.fence, j.queue, j.kind, j.tenant, coalesce(j.ordering_key, '') as ordering_key, j.priority,
-                 j.attempt, j.max_attempts, j.payload, j.headers, j.created_at, j.run_at, j.claimed_at, j.turn
-            from @schema@.job j where j.id = any (ids)) c;
+  with claimed as (
+    update @schema@.job j
+       set lease_until = moment + grant_claims.lease, lease = grant_claims.lease, claimed_at = moment, held_since = '-infinity',
+           fence = @schema@.next_fence(), attempt = least(j.attempt, 2147483646) + 1,
+           lost = j.lost + (j.worker <> @schema@.nobody())::integer, worker = grant_claims.worker
+     where j.id = any (ids)
+    returning j.id, j.fence, j.queue, j.kind, j.tenant, coalesce(j.ordering_key, '') as ordering_key, j.priority,
+              j.attempt, j.max_attempts, j.payload, j.headers, j.created_at, j.run_at, j.claimed_at, j.turn)
+  select json_agg(c order by c.priority desc, c.turn) into jobs from claimed c;
   return jobs;
 end $lockstep$;
 

@@ -41,8 +41,9 @@ end;
 -- shortest_lease of the dispatchers about: a lease that a look did not see
 -- ends no sooner than this after the look.
 create or replace function @schema@.shortest_lease() returns interval
-language sql
-begin atomic
-  select coalesce(min(d.lease), '30 seconds') from @schema@.dispatcher d
-  where d.seen_at > clock_timestamp() - 3 * d.lease;
-end;
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $lockstep$
+begin
+  return (select coalesce(min(d.lease), '30 seconds') from @schema@.dispatcher d where d.seen_at > clock_timestamp() - 3 * d.lease);
+end $lockstep$;

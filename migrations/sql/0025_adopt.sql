@@ -30,13 +30,21 @@ set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $lockstep$
 declare
-  place constant @schema@.home := @schema@.this_place();
+  note  constant text := @schema@.setting('home');
+  place @schema@.home;
   home  @schema@.home;
+  known text;
 begin
   select h.* into home from @schema@.home h where h.here;
-  if found then
+  known := home::text;
+  if current_setting(note, true) = known then
+    return;
+  end if;
+  place := @schema@.this_place();
+  if home.here then
     if home.database_oid = place.database_oid and home.database_name = place.database_name
        and (home.system_identifier = place.system_identifier) is not false then
+      perform set_config(note, known, false);
       return;
     end if;
     raise exception using errcode = 'LS009',
