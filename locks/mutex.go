@@ -25,7 +25,7 @@ var errHeldElsewhere = errors.New("mutex held elsewhere")
 // The mutex is free again when TryMutex returns or panics, or, if ctx has ended,
 // once the server sees that the connection was closed. With an error, held says
 // whether fn was run; errors.Is finds fn's own error in it. Names are any text
-// but "", and belong to the schema; Lockstep itself uses "upkeep" and "sweep".
+// but "", and belong to the schema; none of them meets a mutex of Lockstep's own.
 func (l *Locks) TryMutex(ctx context.Context, db Beginner, name string, fn func(ctx context.Context, tx pgx.Tx) error) (held bool, err error) {
 	if name == "" {
 		return false, errors.New("mutex: name is empty")

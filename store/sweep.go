@@ -6,7 +6,7 @@ import "context"
 type Swept struct {
 	Placed   int // stray jobs put into their lane
 	Promoted int // lanes without a head that got one
-	Refused  int // lanes left because another transaction was at them
+	Refused  int // lanes left because another transaction was at them; 1 if it sweeps itself
 	Unparked int // jobs returned that were parked though no pause covers them
 	// More says the pass is not over: call again with Cursor.
 	More   bool

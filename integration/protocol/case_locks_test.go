@@ -90,7 +90,7 @@ func TestC31_UpkeepThatIsHeldUpHoldsNobodyUp(t *testing.T) {
 	run(t, func(s *scene) {
 		holder := s.enter()
 		for _, name := range []string{"sweep", "upkeep"} {
-			holder.exec("select pg_advisory_lock(lockstep.mutex_lock($1))", name)
+			holder.exec("select pg_advisory_lock(lockstep.own_mutex($1))", name)
 		}
 		s.exec("set lock_timeout = '1s'")
 		s.exec("begin isolation level repeatable read")
@@ -99,6 +99,9 @@ func TestC31_UpkeepThatIsHeldUpHoldsNobodyUp(t *testing.T) {
 		swept, err := s.store.Sweep(t.Context(), 1000, "", nil)
 		must("sweep", err)
 		want("swept", swept.Promoted, 0)
+		swept, err = s.store.Sweep(t.Context(), 1000, "default", nil)
+		must("sweep of a queue", err)
+		want("refused, since the sweep at work may have passed the queue", swept.Refused, 1)
 		kept, err := s.store.Upkeep(t.Context())
 		must("upkeep", err)
 		want("skipped", kept.Skipped, true)

@@ -203,3 +203,26 @@ func TestSeen_APayloadNotedWithoutTriggersIsSettled(t *testing.T) {
 		},
 	})
 }
+
+func TestSeen_ACommitThatWaitsForALaneHoldsNoJobItReplaces(t *testing.T) {
+	prove(t, rule{
+		must: "a commit places what it enqueued before it locks the job whose payload it replaces: else that job stands as long as the commit waits for a lane",
+		without: map[string]cut{"first": {[]edit{{
+			"    perform @schema@.place_noted();\n", "",
+		}}, "jobs claimed: got 0, want 1"}},
+		scene: func(s *scene) {
+			holder, producer := s.enter(), s.enter()
+			s.ask("replace", 1)
+			holder.exec("begin; select pg_advisory_xact_lock(lockstep.entry_lock('default', '', 'busy'))")
+			producer.exec("begin")
+			producer.ask("replace", 2)
+			producer.put("busy", "a")
+			commit := s.start(producer, "commit")
+			commit.waits()
+			first := s.claimOne()
+			want("payload", nameOf(first), "1")
+			holder.exec("commit")
+			must("the commit", commit.wait())
+		},
+	})
+}

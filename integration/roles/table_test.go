@@ -35,7 +35,7 @@ var deeds = map[string][]string{
 		"select lockstep.finish(gen_random_uuid(), '{1}', '{1}', '{completed}', '{null}', '{null}', '{null}')",
 		"select lockstep.complete(gen_random_uuid(), 1, 1)", "select lockstep.fail(gen_random_uuid(), 1, 1, 'error')",
 		"select lockstep.snooze(gen_random_uuid(), 1, 1, '1 minute')", "select lockstep.release(gen_random_uuid(), 1, 1)",
-		"select lockstep.assert_claim(1, 1)", "select lockstep.hold_lane(1, 1)", "select lockstep.end_stuck(1, 1, 1, '2030-01-01')",
+		"select lockstep.assert_claim(1, 1)", "select lockstep.hold_lane(1, 1)", "select lockstep.paused('{1}')", "select lockstep.end_stuck(1, 1, 1, '2030-01-01')",
 	},
 	"due, sweep, upkeep":      {"select lockstep.due()", "select lockstep.sweep()", "select lockstep.upkeep()"},
 	"count jobs, for metrics": {"select lockstep.count_jobs()"},

@@ -38,10 +38,15 @@ return case when ordering_key is null or ordering_key = ''
             then @schema@.lock_number('run job', queue, tenant, id::text)
             else @schema@.lock_number('run', queue, tenant, ordering_key) end;
 
--- mutex_lock: named mutexes, for upkeep and for users.
+-- mutex_lock: named mutexes of users.
 create or replace function @schema@.mutex_lock(name text) returns bigint
 language sql immutable parallel safe
 return @schema@.lock_number('mutex', '', '', name);
+
+-- own_mutex: the mutexes of the functions here.
+create or replace function @schema@.own_mutex(name text) returns bigint
+language sql immutable parallel safe
+return @schema@.lock_number('own mutex', '', '', name);
 
 -- channel is where signals of this schema go. It is short whatever the
 -- schema's name is, since a channel's name may have 63 bytes.

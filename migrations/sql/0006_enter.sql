@@ -61,6 +61,23 @@ begin
   return null;
 end $lockstep$;
 
+-- place_noted places what this transaction has entered by its note, before it
+-- locks a row: the wait for a lane may be long.
+create or replace function @schema@.place_noted() returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $lockstep$
+declare
+  note constant text := @schema@.setting('entering');
+  xid  constant text := pg_current_xact_id()::text;
+  said constant text := coalesce(current_setting(note, true), '');
+begin
+  if said in (xid || ':1', xid || ':many', xid || ':1+', xid || ':many+') then
+    perform @schema@.place_entered(first_round => said not like '%+');
+    perform set_config(note, xid || ':done', true);
+  end if;
+end $lockstep$;
+
 -- place_entered places all that this transaction entered.
 create or replace function @schema@.place_entered(first_round boolean) returns void
 language plpgsql

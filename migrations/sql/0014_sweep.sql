@@ -6,8 +6,10 @@
 -- dead letter was deleted by hand, payloads noted where triggers were off, and
 -- jobs that are parked though no pause covers them. It looks at up to max lanes after the one
 -- named by `after` (queue, tenant, ordering key; null: from the beginning), of
--- one queue or of all. more says that the pass goes on behind cursor. One at a
--- time: another one answers at once that there is nothing to do.
+-- one queue or of all. more says that the pass goes on behind cursor. refused
+-- counts what is to be looked at again soon, as somebody is at it. One at a time:
+-- another one answers at once, for all that there is nothing to do, and for a queue,
+-- which the one at work may have passed, that it was refused.
 drop function if exists @schema@.sweep(integer, text, text[]);
 create or replace function @schema@.sweep(max integer default 1000, queue text default null, after text[] default null,
   out placed integer, out promoted integer, out refused integer, out more boolean, out cursor text[], out unparked integer)
@@ -27,7 +29,8 @@ declare
 begin
   perform @schema@.require_read_committed();
   placed := 0; promoted := 0; refused := 0; more := false; unparked := 0;
-  if not pg_try_advisory_xact_lock(@schema@.mutex_lock('sweep')) then
+  if not pg_try_advisory_xact_lock(@schema@.own_mutex('sweep')) then
+    refused := (sweep.queue is not null)::integer;
     return;
   end if;
   if sweep.after is null then
@@ -62,7 +65,7 @@ begin
     cursor := null;
   end if;
   if keys <> '{}' then
-    select array_agg(l.queue), array_agg(l.tenant), array_agg(l.key), cardinality(keys) - count(*)
+    select array_agg(l.queue), array_agg(l.tenant), array_agg(l.key), sweep.refused + cardinality(keys) - count(*)
       into queues, tenants, keys, refused
       from unnest(queues, tenants, keys) l(queue, tenant, key) where @schema@.try_entry(l.queue, l.tenant, l.key);
     select h.promoted, sweep.refused + h.left_headless into promoted, refused from @schema@.promote_headless(queues, tenants, keys) h;

@@ -72,7 +72,7 @@ begin
   perform @schema@.require_read_committed();
   partitions_made := 0; partitions_dropped := 0; attempts_purged := 0; dispatchers_purged := 0; keys_purged := 0;
   dead_purged := 0; more := false;
-  skipped := not pg_try_advisory_xact_lock(@schema@.mutex_lock('upkeep'));
+  skipped := not pg_try_advisory_xact_lock(@schema@.own_mutex('upkeep'));
   if skipped then
     return;
   end if;

@@ -53,7 +53,7 @@ begin
         quote_ident(place.database_name), coalesce(' of the cluster ' || place.system_identifier, '')),
       detail = format('its oid is %s, at home it is %s', place.database_oid, home.database_oid),
       hint = 'no job runs here until the copy is adopted: lockstep adopt, or lockstep adopt --hold to pause all queues first';
-  elsif pg_try_advisory_xact_lock(@schema@.mutex_lock('home')) then
+  elsif pg_try_advisory_xact_lock(@schema@.own_mutex('home')) then
     insert into @schema@.home select place.* on conflict do nothing;
   end if;
 end $lockstep$;
@@ -74,7 +74,7 @@ declare
   was   boolean;
 begin
   perform @schema@.require_read_committed();
-  perform pg_advisory_xact_lock(@schema@.mutex_lock('home'));
+  perform pg_advisory_xact_lock(@schema@.own_mutex('home'));
   was := exists (
     select from @schema@.home h
      where h.here and h.database_oid = place.database_oid and h.database_name = place.database_name

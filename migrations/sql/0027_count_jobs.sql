@@ -21,7 +21,7 @@ begin
   for pass in 1..2 loop
     select s.* into last from @schema@.fleet_stats s;
     if last.counted_at > began - greatest(count_jobs.max_age, 20 * last.took)
-       or pass = 1 and not pg_try_advisory_xact_lock(@schema@.mutex_lock('count_jobs')) then
+       or pass = 1 and not pg_try_advisory_xact_lock(@schema@.own_mutex('count_jobs')) then
       counted_at := last.counted_at;
       counts := last.counts;
       return;

@@ -246,7 +246,7 @@ as $lockstep$
 begin
   perform @schema@.require_read_committed();
   returned := 0; more := false;
-  if pg_try_advisory_xact_lock(@schema@.mutex_lock('unpark')) then
+  if pg_try_advisory_xact_lock(@schema@.own_mutex('unpark')) then
     select u.returned, u.more into returned, more from @schema@.unpark_some(least(greatest(max, 1), 1000), null, null, null) u;
   end if;
 end $lockstep$;

@@ -65,7 +65,8 @@ end $lockstep$;
 -- note_commit (deferred, for each note) puts a payload into its job as the
 -- transaction commits: it is the newest then, whenever it was noted. A
 -- transaction that can't see what has been committed since it began leaves that
--- to due(), and so does one that is prepared: it would keep the job's row.
+-- to due(), and so does one that is prepared: it would keep the job's row. What
+-- it has enqueued beside is placed first, for the same reason.
 create or replace function @schema@.note_commit() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -73,18 +74,18 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 as $lockstep$
 declare
-  fresh constant bigint := @schema@.next_turn();
   sees  constant boolean := current_setting('transaction_isolation') in ('read committed', 'read uncommitted');
 begin
   if sees and current_setting('lockstep.signals', true) is distinct from 'off' then
+    perform @schema@.place_noted();
     perform 1 from @schema@.job j where j.id = new.job_id and j.fence = 0 and not j.settled for update skip locked;
     if found then
-      update @schema@.job j set payload = new.payload, headers = new.headers, note_turn = fresh where j.id = new.job_id;
+      update @schema@.job j set payload = new.payload, headers = new.headers, note_turn = @schema@.next_turn() where j.id = new.job_id;
       perform @schema@.forget_notes(new.job_id, true);
       return null;
     end if;
   end if;
-  update @schema@.dedupe_note n set turn = fresh, seen = case when sees then pg_current_snapshot() end where n.id = new.id;
+  update @schema@.dedupe_note n set turn = @schema@.next_turn(), seen = case when sees then pg_current_snapshot() end where n.id = new.id;
   perform @schema@.signal('d', new.queue, (extract(epoch from clock_timestamp()) * 1000)::bigint);
   return null;
 end $lockstep$;
@@ -108,7 +109,7 @@ declare
   page constant bigint[] := array(select n.id from @schema@.dedupe_note n where n.turn > 0 and not n.missed order by n.turn limit 30);
   remaining integer := 0;
 begin
-  if page <> '{}' and pg_try_advisory_xact_lock(@schema@.mutex_lock('notes')) then
+  if page <> '{}' and pg_try_advisory_xact_lock(@schema@.own_mutex('notes')) then
     for i in 1 .. cardinality(page) loop
       remaining := remaining + (not @schema@.settle_note(page[i]))::integer;
     end loop;

@@ -15,7 +15,7 @@ return case part
     job_problem,refuse_value,request_digest,raise_key_reused,next_turn,next_id}'::text[]
   when 'keys' then '{key_holder,meet,enter_gate,enter_gates,pass_gate,take_key,rename_job}'::text[]
   when 'worker' then '{register,deregister,claim,extend,finish,complete,fail,snooze,release,assert_claim,hold_lane,claim_state,end_stuck,run_holder,
-    due,sweep,upkeep,unpark,count_jobs}'::text[]
+    due,sweep,upkeep,unpark,count_jobs,paused}'::text[]
   when 'operator' then '{cancel,retry_now,reschedule,set_priority,pause,resume,replay,discard,set_queue,set_limits,unblock_lane,skip_head,start_replay,cancel_replay,purge_dead,
     after_failover,due,sweep,upkeep,unpark}'::text[]
   when 'reader' then '{list_dead,list_blocked,replay_left,waiting_for,count_jobs}'::text[]
