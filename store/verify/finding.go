@@ -18,6 +18,7 @@ const (
 	Headless    Class = "headless"    // jobs wait in a lane that has no head
 	Unclaimable Class = "unclaimable" // jobs that may run, and that nobody can or will claim
 	LeasePast   Class = "lease"       // a lease ended long ago, and nobody took the job
+	Parked      Class = "parked"      // jobs are set aside as paused, and no pause covers them
 	DeadLetter  Class = "dead-letter" // a blocked lane and its dead letter do not match
 	Missing     Class = "missing"     // an id that should be on record is not
 )

@@ -19,7 +19,7 @@ select j.id, j.queue, j.tenant, j.ordering_key, (
 
 const pausedSQL = `
 select min(j.id), j.queue, j.tenant, coalesce(j.ordering_key, ''), count(*)
-  from @schema@.job j where j.hold = 'p'
+  from @schema@.job j where j.hold = 'p' and ` + covered + `
  group by 2, 3, 4 order by 2, 3, 4`
 
 // unmatchedSQL is the heads set aside as dead without a dead letter, and the

@@ -39,17 +39,7 @@ func TestWhatRepairsItselfIsNoFinding(t *testing.T) {
 	head := s.enqueue("a")
 	s.enqueue("a")
 	s.plant("delete from lockstep.job where id = $1", head)
-	swept := false
-	config := verify.Config{Patience: time.Nanosecond, OnProgress: func(p verify.Progress) {
-		if p.Step == "lanes" && !swept {
-			s.db.Exec(t, "select lockstep.sweep()")
-			swept = true
-		}
-	}}
-	clean(t, s.verify(config))
-	if !swept {
-		t.Error("no sweep took place")
-	}
+	clean(t, s.between("select lockstep.sweep()"))
 }
 
 func TestWhatLastsIsFoundAtTheSecondLook(t *testing.T) {
@@ -157,18 +147,6 @@ func TestABlockedLaneIsANotice(t *testing.T) {
 	clean(t, report)
 	if len(report.Notices) != 1 || report.Notices[0].Class != verify.Blocked || report.Notices[0].Jobs != 1 || report.Notices[0].IDs[0] != head {
 		t.Errorf("notices = %v, want one of the lane blocked by job %d", report.Notices, head)
-	}
-}
-
-func TestJobsSetAsideByAPauseAreANotice(t *testing.T) {
-	t.Parallel()
-	s := newStage(t)
-	s.enqueue("a")
-	s.plant("update lockstep.job set stage = 'b', hold = 'p'")
-	report := s.verify(verify.Config{})
-	clean(t, report)
-	if len(report.Notices) != 1 || report.Notices[0].Class != verify.Paused {
-		t.Errorf("notices = %v, want one of a pause", report.Notices)
 	}
 }
 

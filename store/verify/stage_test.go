@@ -104,6 +104,22 @@ func (s *stage) verify(config verify.Config) verify.Report {
 	return report
 }
 
+// between verifies with two looks, and has a statement run between them.
+func (s *stage) between(statement string) verify.Report {
+	s.Helper()
+	done := false
+	report := s.verify(verify.Config{Patience: time.Nanosecond, OnProgress: func(p verify.Progress) {
+		if p.Step == "lanes" && !done {
+			s.db.Exec(s, statement)
+			done = true
+		}
+	}})
+	if !done {
+		s.Error("nothing ran between the two looks")
+	}
+	return report
+}
+
 // found wants exactly one finding, of a class, that says all of what is given.
 func (s *stage) found(report verify.Report, class verify.Class, says ...string) verify.Finding {
 	s.Helper()

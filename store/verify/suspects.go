@@ -33,10 +33,12 @@ func (r *run) look(ctx context.Context) (*suspects, error) {
 	r.begin(0)
 	found := &suspects{limit: r.config.Limit, seen: make(map[Class]int64)}
 	err := r.snapshot(ctx, func(tx pgx.Tx) error {
-		if err := r.headless(ctx, tx, found); err != nil {
-			return err
+		for _, find := range []func(context.Context, pgx.Tx, *suspects) error{r.headless, r.stuck, r.parked} {
+			if err := find(ctx, tx, found); err != nil {
+				return err
+			}
 		}
-		return r.stuck(ctx, tx, found)
+		return nil
 	})
 	return found, err
 }
