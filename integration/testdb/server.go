@@ -3,7 +3,9 @@ package testdb
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 
@@ -20,11 +22,20 @@ var shared struct {
 	server *postgres.Server
 	err    error
 
-	mu       sync.Mutex // creating and dropping databases: they get in each other's way
-	admin    *pgx.Conn
-	count    int
-	template string // the migrated database, empty until somebody needs it
+	mu        sync.Mutex // creating and dropping databases: they get in each other's way
+	admin     *pgx.Conn
+	count     int
+	templates [migrated + 1]string // the databases that others are copied from; "" until somebody needs it
 }
+
+// content is what is in a new database.
+type content int
+
+const (
+	empty    content = iota
+	older            // the schema without its last migration
+	migrated         // the schema
+)
 
 // Main runs a package's tests, ends the server that they shared, and checks
 // that no goroutine is left. It returns the exit code for TestMain.
@@ -67,9 +78,9 @@ func Server(t testing.TB) *postgres.Server {
 	return shared.server
 }
 
-// create makes a database, from the migrated template or empty. Taking turns is
-// part of it: a template must have no other visitor.
-func create(t testing.TB, migrated bool) string {
+// create makes a database as a copy of a template. Taking turns is part of it: a
+// template must have no other visitor.
+func create(t testing.TB, with content) string {
 	t.Helper()
 	server := Server(t)
 	shared.mu.Lock()
@@ -81,34 +92,38 @@ func create(t testing.TB, migrated bool) string {
 			t.Fatal(err)
 		}
 	}
-	template := "template0"
-	if migrated {
-		if err := makeTemplate(ctx, server); err != nil {
+	if shared.templates[with] == "" {
+		if err := makeTemplate(ctx, t, with); err != nil {
 			t.Fatal(err)
 		}
-		template = shared.template
 	}
-	name, err := copyOf(ctx, template)
+	name, err := copyOf(ctx, shared.templates[with])
 	if err != nil {
 		t.Fatal(err)
 	}
 	return name
 }
 
-// makeTemplate migrates the database that others are copied from, once.
-func makeTemplate(ctx context.Context, server *postgres.Server) error {
-	if shared.template != "" {
+// makeTemplate makes the database that others are copied from.
+func makeTemplate(ctx context.Context, t testing.TB, with content) error {
+	const nothing = "template0"
+	if with == empty {
+		shared.templates[empty] = nothing
 		return nil
 	}
-	name, err := copyOf(ctx, "template0")
+	files := Changed(t)
+	if with == older {
+		delete(files, slices.Max(slices.Collect(maps.Keys(files))))
+	}
+	name, err := copyOf(ctx, nothing)
 	if err != nil {
 		return err
 	}
-	conn, err := pgx.Connect(ctx, server.URL(name))
+	conn, err := pgx.Connect(ctx, shared.server.URL(name))
 	if err != nil {
 		return err
 	}
-	_, err = migrations.Up(ctx, conn, migrations.Config{})
+	_, err = migrations.Up(ctx, conn, migrations.Config{Files: files})
 	_ = conn.Close(ctx)
 	if err != nil {
 		return fmt.Errorf("migrating the template: %w", err)
@@ -116,7 +131,7 @@ func makeTemplate(ctx context.Context, server *postgres.Server) error {
 	if _, err := shared.admin.Exec(ctx, "alter database "+name+" allow_connections false"); err != nil {
 		return err
 	}
-	shared.template = name
+	shared.templates[with] = name
 	return nil
 }
 

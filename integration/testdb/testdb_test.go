@@ -44,14 +44,24 @@ func TestNewFrom(t *testing.T) {
 	db.Exec(t, "select from lockstep.own")
 }
 
+// TestChanged: a change is made whether it is one that an upgrade makes too, as
+// of a function, or not, as of what is made only where it is missing.
 func TestChanged(t *testing.T) {
 	t.Parallel()
-	files := testdb.Changed(t, testdb.Edit{
-		File: "0001_names.sql",
-		Old:  "create or replace function @schema@.channel()",
-		New:  "create table @schema@.changed (); create or replace function @schema@.channel()",
-	})
-	testdb.NewFrom(t, files).Exec(t, "select from lockstep.changed")
+	for name, edit := range map[string]testdb.Edit{
+		"function": {
+			File: "0001_names.sql",
+			Old:  "create or replace function @schema@.channel()",
+			New:  "create table @schema@.changed (); create or replace function @schema@.channel()",
+		},
+		"block":  {File: "0007_entry_lock.sql", Old: "return '10 seconds'::interval;", New: "return '11 seconds'::interval; create table @schema@.changed ();"},
+		"frozen": {File: "0028_pause.sql", Old: "create table @schema@.pause (", New: "create table @schema@.changed (); create table @schema@.pause ("},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testdb.NewFrom(t, testdb.Changed(t, edit)).Exec(t, "select from lockstep.changed")
+		})
+	}
 }
 
 // TestDroppedWithVisitors leaves connections and an open transaction behind.
