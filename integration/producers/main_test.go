@@ -20,12 +20,12 @@ func scaled(short, long int) int {
 }
 
 // length is how long a test that runs by the clock does: LOCKSTEP_LONG, by
-// default 3 s.
+// default 2 s.
 func length(t testing.TB) time.Duration {
 	t.Helper()
 	text := os.Getenv("LOCKSTEP_LONG")
 	if text == "" {
-		return 3 * time.Second
+		return 2 * time.Second
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {

@@ -35,7 +35,7 @@ func TestC51SameKeysInOppositeOrder(t *testing.T) {
 }
 
 func sameKeys(t *testing.T, key func(job *store.NewJob, round, i int)) {
-	n, rounds := scaled(100, 1000), scaled(40, 100)
+	n, rounds := scaled(100, 1000), scaled(20, 100)
 	db := testdb.New(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-var meetings = flag.Int("protocol.meetings", 1500, "how many times TestACommitMeetsAFinish has a commit meet the finish of a lane's last job")
+var meetings = flag.Int("protocol.meetings", 500, "how many times TestACommitMeetsAFinish has a commit meet the finish of a lane's last job")
 
 // TestACommitMeetsAFinish: a producer commits while the lane's last job
 // finishes. Whoever is first, the new job becomes the head by these two alone:

@@ -20,10 +20,10 @@ import (
 // nothing must be lost, no lane have had two live claims or run out of commit
 // order, and no error have come up. Its sweeps repair lanes without a head, so
 // it is TestACommitMeetsAFinish that sees how an empty lane is left. LOCKSTEP_SEED repeats a run's decisions,
-// LOCKSTEP_RUN lengthens it (a duration, default 8s).
+// LOCKSTEP_RUN lengthens it (a duration, default 5s).
 func TestRandomRun(t *testing.T) {
 	t.Parallel()
-	seed, length := uint64(time.Now().UnixNano()), 8*time.Second
+	seed, length := uint64(time.Now().UnixNano()), 5*time.Second
 	if text := os.Getenv("LOCKSTEP_SEED"); text != "" {
 		seed, _ = strconv.ParseUint(text, 10, 64)
 	}
