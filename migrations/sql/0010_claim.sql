@@ -126,7 +126,8 @@ as $lockstep$
 #variable_conflict use_column
 declare
   moment constant timestamptz := clock_timestamp();
-  jobs json;
+  jobs  json;
+  fresh bigint[]; -- never claimed
 begin
   if ids is null or ids = '{}' then
     return null;
@@ -135,9 +136,11 @@ begin
     -- An unflushed sequence could hand a fence out twice.
     perform set_config('synchronous_commit', 'local', true);
   end if;
-  if exists (select 1 from @schema@.dedupe_note n where n.job_id = any (ids) and not n.missed) then
+  if exists (select 1 from @schema@.dedupe_note n where n.turn > 0 and not n.missed) then
     -- The look is newer than the rows' locks: what was committed before is in it.
-    perform @schema@.apply_notes(array(select j.id from @schema@.job j where j.id = any (ids) and j.fence = 0));
+    fresh := array(select j.id from @schema@.job j where j.id = any (ids) and j.fence = 0);
+    perform @schema@.gather_notes(fresh);
+    perform @schema@.apply_notes(fresh);
   end if;
   with claimed as (
     update @schema@.job j

@@ -30,6 +30,36 @@ begin
   end loop;
 end $lockstep$;
 
+-- gather_notes points notes to jobs that have never been claimed, and whose rows
+-- the caller has locked: those that one more was asked by beside a job that has been
+-- claimed since, or is over, if the job here is that one more, and not newer.
+create or replace function @schema@.gather_notes(ids bigint[]) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $lockstep$
+declare
+  note record;
+begin
+  for note in
+    select n.id, j.id as job_id from unnest(ids) u(id)
+     cross join lateral (
+       select l.id, l.queue, l.tenant, l.dedupe_key, l.kind, l.note_turn, l.enqueued_xid
+         from @schema@.job l where l.id = u.id and l.dedupe_key is not null offset 0) j
+     cross join lateral (
+       select o.id from @schema@.dedupe_note o
+        where o.queue = j.queue and o.tenant = j.tenant and o.dedupe_key = j.dedupe_key and o.kind = j.kind
+          and o.dedupe = 'one_more' and o.turn > 0 and not o.missed and o.job_id <> j.id
+          and case j.note_turn when 0 then coalesce(pg_visible_in_snapshot(j.enqueued_xid, o.seen), true) else j.note_turn < o.turn end
+          and not exists (select 1 from @schema@.job h where h.id = o.job_id and h.fence = 0 and not h.settled offset 0)
+          for update skip locked) n
+  loop
+    update @schema@.dedupe_note n set job_id = note.job_id where n.id = note.id;
+  end loop;
+end $lockstep$;
+
 -- forget_notes deletes the notes of a job, after a newer one was put into it;
 -- own: those too that this transaction is about to commit.
 create or replace function @schema@.forget_notes(job_id bigint, own boolean) returns void
