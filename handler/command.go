@@ -104,22 +104,24 @@ func (c *Command) Run(ctx context.Context, job dispatcher.Job[json.RawMessage]) 
 	return c.judge(ctx, job, err, &stdout, &stderr)
 }
 
-// judge is the outcome of a program that has ended.
+// judge is the outcome of a program that has ended. One that was told to end has
+// not done its job, even if it exits with 0: err is the context's then.
 func (c *Command) judge(ctx context.Context, job dispatcher.Job[json.RawMessage], err error, stdout, stderr *capped) error {
 	var exit *exec.ExitError
+	cause := context.Cause(ctx)
 	switch {
 	case err == nil || errors.Is(err, exec.ErrWaitDelay): // it ended well, and left somebody with its output
 		if result := resultOf(stdout.kept, nil); result != nil {
 			return job.SetResult(result)
 		}
 		return nil
-	case !errors.As(err, &exit): // it did not start: not the job's fault
+	case cause == nil && !errors.As(err, &exit): // it did not start: not the job's fault
 		return dispatcher.SnoozeBecause(10*time.Second, fmt.Errorf("command %s: %w", c.config.Args[0], err))
 	}
-	failure := &CommandError{Program: c.config.Args[0], State: exit.String(), Stderr: excerpt(stderr.kept)}
-	if errors.Is(context.Cause(ctx), dispatcher.ErrTimeout) {
+	failure := &CommandError{Program: c.config.Args[0], State: err.Error(), Stderr: excerpt(stderr.kept)}
+	if errors.Is(cause, dispatcher.ErrTimeout) {
 		failure.State = fmt.Sprintf("timed out after %v (%s)", c.config.Timeout, failure.State)
-	} else if exit.ExitCode() == exitDead {
+	} else if errors.As(err, &exit) && exit.ExitCode() == exitDead {
 		return backoff.Permanent(failure)
 	}
 	return failure

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-pg/lockstep/dispatcher"
 	"github.com/lockstep-pg/lockstep/handler"
 	"github.com/lockstep-pg/lockstep/integration/testdb"
 )
@@ -66,6 +67,33 @@ func TestCommandTimeout(t *testing.T) {
 		t.Errorf("%s (%s)", fate, note)
 	}
 	r.gone(pids, 3)
+}
+
+// TestCommandToldToEnd has not done its job, though it exits with 0.
+func TestCommandToldToEnd(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	for _, c := range []struct {
+		timeout    time.Duration
+		fate, note string
+	}{
+		{300 * time.Millisecond, "retrying 1", "timed out after 300ms"},
+		{time.Hour, "ready 0", ""}, // by the end of the dispatcher
+	} {
+		ready := filepath.Join(t.TempDir(), "ready")
+		id := r.enqueue("{}")
+		command := r.shell(`trap 'exit 0' TERM; touch `+ready+`; sleep 300`, handler.CommandConfig{Timeout: c.timeout, KillAfter: time.Minute})
+		stop := r.run(r.dispatcher(handler.Routes{{To: command}}, dispatcher.Config{ShutdownGrace: -1, ReturnGrace: time.Minute}))
+		r.until("it runs, or has ended", func() bool {
+			_, err := os.Stat(ready)
+			fate, _ := r.fate(id)
+			return err == nil && c.timeout == time.Hour || fate == "retrying 1"
+		})
+		stop()
+		if fate, note := r.fate(id); fate != c.fate || !strings.Contains(note, c.note) {
+			t.Errorf("%s (%s), want %s (%s)", fate, note, c.fate, c.note)
+		}
+	}
 }
 
 // TestCommandLeavesNobody: what a program started and left is ended with it, and

@@ -3,6 +3,8 @@
 package handler
 
 import (
+	"errors"
+	"os"
 	"os/exec"
 	"syscall"
 )
@@ -11,7 +13,13 @@ import (
 // to end when the command is.
 func inGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.Cancel = func() error {
+		err := syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+		if errors.Is(err, syscall.ESRCH) {
+			return os.ErrProcessDone // it ended by itself, and that counts
+		}
+		return err
+	}
 }
 
 // endGroup kills what a command has left of its group.
