@@ -22,7 +22,8 @@ type Middleware func(next HandlerFunc) HandlerFunc
 type HandlerConfig struct {
 	// Timeout is how long the handler may run before its context ends with
 	// ErrTimeout and the attempt counts as failed. Zero: as long as it likes;
-	// for a transactional handler, which is itself a long transaction, 1 min.
+	// for a transactional handler, which is itself a long transaction, 1 min,
+	// from when it has its connection and its lane's run lock.
 	Timeout time.Duration
 
 	// DecodeRetry makes a payload that does not decode an ordinary failure, to

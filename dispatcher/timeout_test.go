@@ -1,12 +1,16 @@
 package dispatcher_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/lockstep-pg/lockstep/dispatcher"
 	"github.com/lockstep-pg/lockstep/integration/testdb"
@@ -53,6 +57,39 @@ func TestNilAfterTimeout(t *testing.T) {
 	r.runUntilIdle(d)
 	if state, _, _ := r.fate(id); state != "completed" {
 		t.Errorf("%s, want completed", state)
+	}
+}
+
+// TestTxTimeoutBeginsWithTheRun: the time until there is a connection is not the
+// handler's.
+func TestTxTimeoutBeginsWithTheRun(t *testing.T) {
+	t.Parallel()
+	const timeout = 500 * time.Millisecond
+	r := txRig(t)
+	var away atomic.Bool
+	away.Store(true)
+	cfg := r.pool.Config()
+	cfg.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+		if away.Load() && strings.HasSuffix(c.RuntimeParams["application_name"], " tx") {
+			return errors.New("away")
+		}
+		return nil
+	}
+	d := r.dispatcherOn(newPool(t, cfg), dispatcher.Config{})
+	dispatcher.HandleTx(d, "k", func(ctx context.Context, tx pgx.Tx, job dispatcher.Job[payload]) error {
+		return cmp.Or(ctx.Err(), effect(context.WithoutCancel(ctx), tx, job))
+	})
+	d.Configure("k", dispatcher.HandlerConfig{Timeout: timeout})
+	id := r.enqueue(store.NewJob{Kind: "k", MaxAttempts: 1})[0]
+	r.start(d)
+	r.awaitType(dispatcher.Started, id)
+	for n, began := 1, time.Now(); time.Since(began) <= timeout; n++ {
+		r.await("no connection", n, func(e dispatcher.Event) bool { return e.Type == dispatcher.Trouble && e.Reason == "begin" })
+	}
+	away.Store(false)
+	r.awaitType(dispatcher.Recorded, id)
+	if state, attempt, note := r.fate(id); state != "completed" || attempt != 1 {
+		t.Errorf("%s in attempt %d (%s)", state, attempt, note)
 	}
 }
 

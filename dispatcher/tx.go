@@ -25,10 +25,13 @@ type txRun struct {
 
 // runTx runs a transactional handler: in a transaction that holds the lane's
 // run lock, again if the transaction is lost without the handler's fault. After
-// a commit without an answer, only the database knows what became of it.
+// a commit without an answer, only the database knows what became of it. The
+// timeout is for all runs together: it does not count the wait for the first.
 func (a *attempt) runTx() (outcome, *call) {
-	var v verdict
-	deadline := time.Now().Add(a.handler.Timeout)
+	var (
+		v        verdict
+		deadline time.Time
+	)
 	for repeats := 0; ; repeats++ {
 		r, state, err := a.open()
 		switch {
@@ -44,6 +47,9 @@ func (a *attempt) runTx() (outcome, *call) {
 		if o := a.unpausedIn(r.tx); o != nil {
 			r.fail(o.err)
 			return *o, nil
+		}
+		if repeats == 0 {
+			deadline = time.Now().Add(a.handler.Timeout)
 		}
 		v = r.run(deadline)
 		if !v.again || repeats == maxRepeats && !v.unanswered {
