@@ -123,6 +123,10 @@ func (l *lookout) look(ctx context.Context, why Reason) {
 		return
 	}
 	most = s.budget.take(most)
+	if ctx.Err() != nil { // it ended while leases were renewed, or others claimed
+		s.budget.spend(0)
+		return
+	}
 	if len(want) == 0 || most == 0 {
 		s.budget.spend(0)
 		l.rest(mark, bounded)
