@@ -67,8 +67,12 @@ func (d *due) run(ctx context.Context) {
 			timer.Stop()
 			return
 		case <-d.bell.c:
-			if d.bell.answer() != 0 {
+			rung := d.bell.answer()
+			if rung != 0 {
 				next = time.Now()
+			}
+			if rung&(1<<ByCatchUp) != 0 {
+				d.notBefore = time.Time{} // the database is back
 			}
 			timer.Stop()
 			continue

@@ -66,43 +66,40 @@ func (w *sweeper) done() bool {
 }
 
 // run sweeps until ctx ends. Where it is refused, or the database fails, it asks
-// again itself, a little later each time.
+// again itself, a little later each time; after a failure as soon as somebody
+// else asks, since the database may be back.
 func (w *sweeper) run(ctx context.Context) {
 	again := doubling{first: time.Millisecond, most: 250 * time.Millisecond}
 	retry := newBackoff(20*time.Millisecond, 10*time.Second)
 	full := time.Now().Add(jittered(sweepEvery))
-	wait := time.Duration(0)
-	for sleep(ctx, wait) == nil {
+	for ctx.Err() == nil {
 		refused, err := w.sweepAsked(ctx)
 		switch {
 		case err != nil:
 			w.shift.trouble(ctx, "sweep", err)
-			wait = retry.NextBackOff()
-			continue
+			w.rest(ctx, retry.NextBackOff())
 		case refused:
-			wait = again.next()
-			continue
-		}
-		again.reset()
-		retry.Reset()
-		wait = 0
-		w.shift.nudge()
-		if !w.rest(ctx, full) {
-			full = time.Now().Add(jittered(sweepEvery))
+			_ = sleep(ctx, again.next())
+		default:
+			again.reset()
+			retry.Reset()
+			w.shift.nudge()
+			if !w.rest(ctx, time.Until(full)) {
+				w.askAll()
+				full = time.Now().Add(jittered(sweepEvery))
+			}
 		}
 	}
 }
 
-// rest waits for somebody to ask. At time full it asks for everything itself,
-// and returns false.
-func (w *sweeper) rest(ctx context.Context, full time.Time) (asked bool) {
-	timer := time.NewTimer(time.Until(full))
+// rest waits for d, or until somebody asks.
+func (w *sweeper) rest(ctx context.Context, d time.Duration) (asked bool) {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 	case <-w.bell.c:
 	case <-timer.C:
-		w.askAll()
 		return false
 	}
 	return true
