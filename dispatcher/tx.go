@@ -105,13 +105,15 @@ func (a *attempt) begin() (*txRun, error) {
 		return nil, err
 	}
 	r := &txRun{attempt: a, conn: conn, socket: conn.PgConn().Conn()}
+	check := !a.shift.uncheckable.Load()
 	if r.tx, err = conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}); err == nil {
-		err = r.guard(ctx)
+		err = r.guard(ctx, check)
 	}
 	switch {
 	case err == nil:
 		return r, nil
-	case coded(err, codeInvalidValue) && a.shift.uncheckable.CompareAndSwap(false, true):
+	case check && coded(err, codeInvalidValue):
+		a.shift.uncheckable.Store(true)
 		r.fail(err)
 		return a.begin()
 	default:

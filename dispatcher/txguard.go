@@ -37,16 +37,16 @@ const guardSQL = `select current_setting('transaction_read_only') = 'on', count(
 		('tcp_keepalives_count', '3')) as setting (name, value)
 	where value <> ''`
 
-// guard sets those, and refuses a server that can't be written to: no attempt
-// is to be used up on it.
-func (r *txRun) guard(ctx context.Context) error {
+// guard sets those, the check of the client's connection only if asked to, and
+// refuses a server that can't be written to: no attempt is to be used up on it.
+func (r *txRun) guard(ctx context.Context, check bool) error {
 	idle := fmt.Sprint((r.handler.Timeout + idleGrace).Milliseconds())
-	check := "2s"
-	if r.shift.uncheckable.Load() {
-		check = ""
+	interval := ""
+	if check {
+		interval = "2s"
 	}
 	var readOnly bool
-	if err := r.tx.QueryRow(ctx, guardSQL, idle, check).Scan(&readOnly, nil); err != nil {
+	if err := r.tx.QueryRow(ctx, guardSQL, idle, interval).Scan(&readOnly, nil); err != nil {
 		return err
 	}
 	if readOnly {
