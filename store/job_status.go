@@ -54,17 +54,27 @@ type Status struct {
 const jobStatusSQL = `select id, state, queue, kind, tenant, coalesce(ordering_key, ''), priority, attempt, max_attempts,
 	coalesce(fence, 0), worker, run_at, created_at, claimed_at, lease_until, finished_at, payload, headers, result, coalesce(error, ''),
 	coalesce(waiting_for, '')
-	from @schema@.job_status(id => $1)`
+	from @schema@.%s(id => $1)`
 
 // JobStatus is where one job stands. ErrNotFound if no job of this id is on
 // record: it never was, its transaction has not committed, or it finished
 // longer ago than history is kept.
 func (s *Store) JobStatus(ctx context.Context, id int64) (Status, error) {
+	return s.jobStatus(ctx, "job_status", id)
+}
+
+// JobOutline is the same without payload, headers and result, for roles that may
+// not read these.
+func (s *Store) JobOutline(ctx context.Context, id int64) (Status, error) {
+	return s.jobStatus(ctx, "job_outline", id)
+}
+
+func (s *Store) jobStatus(ctx context.Context, function string, id int64) (Status, error) {
 	var (
 		j                                        Status
 		runAt, claimedAt, leaseUntil, finishedAt *time.Time
 	)
-	err := s.row(ctx, jobStatusSQL, []any{id}, []any{
+	err := s.row(ctx, fmt.Sprintf(jobStatusSQL, function), []any{id}, []any{
 		&j.ID, &j.State, &j.Queue, &j.Kind, &j.Tenant, &j.OrderingKey, &j.Priority, &j.Attempt, &j.MaxAttempts,
 		&j.Fence, &j.Worker, &runAt, &j.CreatedAt, &claimedAt, &leaseUntil, &finishedAt, &j.Payload, &j.Headers, &j.Result, &j.Error, &j.WaitingFor,
 	})

@@ -59,7 +59,7 @@ type Listed struct {
 const jobsSQL = `select s.id, s.state, s.queue, s.kind, s.tenant, coalesce(s.ordering_key, ''), s.priority, s.attempt, s.max_attempts,
 	s.run_at, s.created_at, s.claimed_at, s.finished_at, left(coalesce(s.error, ''), 1000), coalesce(s.waiting_for, '')
 	from (select id from @schema@.jobs%s order by id desc limit %d) p
-	cross join lateral @schema@.job_status(p.id) s order by s.id desc`
+	cross join lateral @schema@.job_outline(p.id) s order by s.id desc`
 
 // Jobs lists jobs, the newest first, up to limit of them: live ones, and those
 // on record. An error text is cut at 1,000 characters. A filter that few jobs

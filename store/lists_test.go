@@ -74,3 +74,13 @@ func TestListsMeetEveryFilter(t *testing.T) {
 		}
 	}
 }
+
+// TestWaitingForIsNotCompiled: the look-up of dispatchers seems so dear to the
+// planner that a server with JIT would compile it, once for each job of a list.
+func TestWaitingForIsNotCompiled(t *testing.T) {
+	t.Parallel()
+	db := testdb.New(t)
+	if !testdb.Value[bool](t, db, "select 'jit=off' = any (proconfig) from pg_proc where proname = 'waiting_for' and pronamespace = 'lockstep'::regnamespace") {
+		t.Error("waiting_for may be compiled")
+	}
+}

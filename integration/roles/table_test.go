@@ -17,6 +17,7 @@ var deeds = map[string][]string{
 	"enqueue, by function": {
 		"select lockstep.enqueue('k', tenant => 'acme')", "select lockstep.enqueue('k', tenant => 'acme', ordering_key => 'a', dedupe_key => 'd')",
 		`select lockstep.enqueue_many('[{"kind": "k", "tenant": "acme"}, {"kind": "k", "tenant": "acme", "dedupe_key": "e"}]')`,
+		`select lockstep.enqueue_many('[{"kind": "k", "tenant": "acme", "idempotency_key": "m"}, {"kind": "k", "tenant": "acme", "dedupe_key": "f", "idempotency_key": "n"}]')`,
 		"select lockstep.enqueue('k', tenant => 'acme', dedupe_key => 'd', dedupe => 'replace'), lockstep.enqueue('k', tenant => 'acme', dedupe_key => 'd', dedupe => 'replace')",
 		"select lockstep.enqueue('k', tenant => 'acme', idempotency_key => 'i'), lockstep.enqueue('k', tenant => 'acme', idempotency_key => 'i')",
 	},
@@ -53,7 +54,7 @@ var deeds = map[string][]string{
 	"read the views, without payload": {
 		"select id, state, error from lockstep.jobs", "select id from lockstep.dead_jobs", "select * from lockstep.attempts", "select * from lockstep.queues",
 		"select * from lockstep.lanes", "select * from lockstep.dispatchers", "select * from lockstep.queue_stats", "select * from lockstep.replays",
-		"select * from lockstep.blocked_lanes", "select * from lockstep.dead_letters", "select lockstep.list_dead()", "select lockstep.list_blocked()",
+		"select * from lockstep.blocked_lanes", "select * from lockstep.dead_letters", "select lockstep.list_dead()", "select lockstep.list_blocked()", "select lockstep.job_outline(1)",
 	},
 	"read payloads, headers, results": {
 		"select payload from lockstep.jobs", "select headers from lockstep.dead_jobs", "select result from lockstep.jobs",

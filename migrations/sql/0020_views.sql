@@ -22,6 +22,7 @@ language plpgsql stable
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
+set jit = off -- dispatchers are few and have no index for this: a scan that is "off" seems dear enough to be compiled
 as $lockstep$
 #variable_conflict use_column
 declare
@@ -120,4 +121,18 @@ as $lockstep$
 #variable_conflict use_column
 begin
   return query select v.* from @schema@.jobs v where v.id = job_status.id;
+end $lockstep$;
+
+-- job_outline is the same without what a job carries and comes to, for those who
+-- may not read that, or need not.
+create or replace function @schema@.job_outline(id bigint) returns setof @schema@.jobs
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+as $lockstep$
+#variable_conflict use_column
+begin
+  return query select v.id, v.state, v.queue, v.kind, v.tenant, v.ordering_key, v.priority, v.attempt, v.max_attempts, v.fence, v.worker, v.run_at,
+      v.created_at, v.claimed_at, v.lease_until, v.finished_at, null::jsonb, null::jsonb, null::jsonb, v.error, v.waiting_for
+    from @schema@.jobs v where v.id = job_outline.id;
 end $lockstep$;

@@ -11,14 +11,14 @@ language sql immutable
 return case part
   when 'everyone' then '{lock_number,entry_lock,queue_lock,run_lock,mutex_lock,channel,queue_hash,setting,nobody,payload_limit,text_limit,entry_timeout,retention,idempotency_retention,
     schema_version,require_read_committed,refuse,state_of,current_tenant}'::text[]
-  when 'producer' then '{enqueue,enqueue_many,insert_job,take_seat,add_jobs,take_keys,insert_jobs,seat_jobs,parse_jobs,check_jobs,
+  when 'producer' then '{enqueue,enqueue_many,insert_job,take_seat,add_jobs,insert_jobs,seat_jobs,parse_jobs,check_jobs,
     job_problem,refuse_value,request_digest,raise_key_reused,next_turn,next_id}'::text[]
-  when 'keys' then '{key_holder,meet,enter_gate,enter_gates,pass_gate,take_key,rename_job}'::text[]
+  when 'keys' then '{key_holder,meet,enter_gate,enter_gates,pass_gate,take_key,take_keys,rename_job}'::text[]
   when 'worker' then '{register,deregister,claim,extend,finish,complete,fail,snooze,release,assert_claim,hold_lane,claim_state,end_stuck,run_holder,
     due,sweep,upkeep,unpark,count_jobs,paused}'::text[]
   when 'operator' then '{cancel,retry_now,reschedule,set_priority,pause,resume,replay,discard,set_queue,set_limits,unblock_lane,skip_head,start_replay,cancel_replay,purge_dead,
     after_failover,due,sweep,upkeep,unpark}'::text[]
-  when 'reader' then '{list_dead,list_blocked,replay_left,waiting_for,count_jobs}'::text[]
+  when 'reader' then '{list_dead,list_blocked,replay_left,waiting_for,count_jobs,job_outline}'::text[]
   when 'payload' then '{job_status,show_dead}'::text[]
   when 'tenant' then '{next_turn,tenant_jobs,tenant_status,tenant_cancel,tenant_replay,tenant_discard}'::text[]
 end;
