@@ -11,34 +11,43 @@ import (
 	"unicode/utf8"
 )
 
-// timeForm is what a due date has to look like.
-const timeForm = "a time before the year 10000 as in 2030-01-31T12:00:00Z (RFC 3339)"
+// TimeForm is what a due date has to look like.
+const TimeForm = "a time before the year 10000 as in 2030-01-31T12:00:00Z (RFC 3339)"
 
 // durationForm is what a delay has to look like.
 const durationForm = `a duration as in "90s" or "1h30m"`
 
 // jobFields are the keys of a job in a file, by their names in SQL.
 var jobFields = map[string]func(*NewJob, json.RawMessage) error{
-	"kind":            func(j *NewJob, v json.RawMessage) error { return jsonText(v, &j.Kind) },
+	"kind":            func(j *NewJob, v json.RawMessage) error { return jsonText("kind", v, &j.Kind) },
 	"payload":         func(j *NewJob, v json.RawMessage) error { j.Payload = v; return nil },
-	"queue":           func(j *NewJob, v json.RawMessage) error { return jsonText(v, &j.Queue) },
-	"tenant":          func(j *NewJob, v json.RawMessage) error { return jsonText(v, &j.Tenant) },
-	"ordering_key":    func(j *NewJob, v json.RawMessage) error { return jsonText(v, &j.OrderingKey) },
+	"queue":           func(j *NewJob, v json.RawMessage) error { return jsonText("queue", v, &j.Queue) },
+	"tenant":          func(j *NewJob, v json.RawMessage) error { return jsonText("tenant", v, &j.Tenant) },
+	"ordering_key":    func(j *NewJob, v json.RawMessage) error { return jsonText("ordering_key", v, &j.OrderingKey) },
 	"priority":        func(j *NewJob, v json.RawMessage) error { return jsonInt(v, &j.Priority) },
 	"run_at":          parseRunAt,
 	"delay":           parseDelay,
 	"max_attempts":    parseMaxAttempts,
-	"dedupe_key":      func(j *NewJob, v json.RawMessage) error { return jsonText(v, &j.DedupeKey) },
-	"dedupe":          func(j *NewJob, v json.RawMessage) error { return jsonText(v, (*string)(&j.Dedupe)) },
-	"idempotency_key": func(j *NewJob, v json.RawMessage) error { return jsonText(v, &j.IdempotencyKey) },
+	"dedupe_key":      func(j *NewJob, v json.RawMessage) error { return jsonText("dedupe_key", v, &j.DedupeKey) },
+	"dedupe":          func(j *NewJob, v json.RawMessage) error { return jsonText("dedupe", v, (*string)(&j.Dedupe)) },
+	"idempotency_key": func(j *NewJob, v json.RawMessage) error { return jsonText("idempotency_key", v, &j.IdempotencyKey) },
 	"headers":         parseHeaders,
 }
 
-// What is refused though SQL has a meaning for it: see jsonText and parseMaxAttempts.
-var (
-	errEmpty     = errors.New("is empty; leave it out if there is none")
-	errNoAttempt = errors.New("is 0; it must be from 1 to 32767")
-)
+// NoAttempt is what is wrong with a max_attempts of 0: in SQL it would mean the
+// default.
+const NoAttempt = "is 0; it must be from 1 to 32767"
+
+// EmptyText says what is wrong with a field that is given and empty. Whoever
+// gives one has lost a value on the way: a job without its ordering key would run
+// out of order, and a filter without its kind would mean every kind. None is
+// null, or no key.
+func EmptyText(field string) string {
+	if field == "kind" || field == "queue" { // every job has one
+		return "must not be empty"
+	}
+	return "must not be empty; leave it out if there is none"
+}
 
 // ParseJob reads one job as a JSON object, whose fields are the arguments of
 // enqueue; delay is a duration as in "90s", run_at a time by RFC 3339. Unlike
@@ -62,7 +71,7 @@ func ParseJob(line []byte) (NewJob, error) {
 		set, known := jobFields[key]
 		switch {
 		case !known:
-			return job, fmt.Errorf("unknown key %q", key)
+			return job, fmt.Errorf("unknown key %.100q", key)
 		case seen[key]:
 			return job, fmt.Errorf("key %q appears twice", key)
 		}
@@ -82,7 +91,7 @@ func member(dec *json.Decoder) (string, json.RawMessage, error) {
 	key, _ := token.(string)
 	var value json.RawMessage
 	if err := dec.Decode(&value); err != nil {
-		return "", nil, fmt.Errorf("%s: %w", key, notJSON(err))
+		return "", nil, fmt.Errorf("%.100s: %w", key, notJSON(err))
 	}
 	return key, value, nil
 }
@@ -105,10 +114,9 @@ func notJSON(err error) error {
 	return fmt.Errorf("not valid JSON: %w", err)
 }
 
-// jsonText takes no empty string: whoever gives one has lost a value on the way, and
-// a job without its ordering key would run out of order. None is null, or no key.
-func jsonText(value json.RawMessage, into *string) error {
-	if problem := mended(value); problem != "" {
+// jsonText takes no empty string: see EmptyText.
+func jsonText(field string, value json.RawMessage, into *string) error {
+	if problem := MendedText(value); problem != "" {
 		return errors.New(problem)
 	}
 	var s *string
@@ -118,7 +126,7 @@ func jsonText(value json.RawMessage, into *string) error {
 	case s == nil:
 		return nil
 	case *s == "":
-		return errEmpty
+		return errors.New(EmptyText(field))
 	}
 	*into = *s
 	return nil
@@ -138,13 +146,13 @@ func jsonInt(value json.RawMessage, into *int) error {
 func parseMaxAttempts(job *NewJob, value json.RawMessage) error {
 	err := jsonInt(value, &job.MaxAttempts)
 	if err == nil && string(value) != "null" && job.MaxAttempts == 0 {
-		return errNoAttempt
+		return errors.New(NoAttempt)
 	}
 	return err
 }
 
 func parseRunAt(job *NewJob, value json.RawMessage) (err error) {
-	return formed(value, timeForm, func(s string) error {
+	return formed(value, TimeForm, func(s string) error {
 		job.RunAt, err = time.Parse(time.RFC3339, s)
 		return err
 	})
@@ -170,11 +178,25 @@ func formed(value json.RawMessage, form string, parse func(string) error) error 
 }
 
 func parseHeaders(job *NewJob, value json.RawMessage) error {
-	if problem := mended(value); problem != "" {
+	if problem := MendedText(value); problem != "" {
 		return errors.New(problem)
 	}
 	if json.Unmarshal(value, &job.Headers) != nil {
 		return errors.New("must be an object of strings")
+	}
+	dec := json.NewDecoder(bytes.NewReader(value))
+	_, _ = dec.Token() // the brace, or null
+	for seen := make(map[string]bool); dec.More(); {
+		name, text, err := member(dec)
+		switch {
+		case err != nil:
+			return err
+		case seen[name]:
+			return fmt.Errorf("holds %.100q twice", name)
+		case string(text) == "null":
+			return errors.New("must be an object of strings")
+		}
+		seen[name] = true
 	}
 	return nil
 }
@@ -183,8 +205,9 @@ func parseHeaders(job *NewJob, value json.RawMessage) error {
 // itself escaped is not taken for the beginning of one.
 var escape = regexp.MustCompile(`\\(?:u([0-9a-fA-F]{4})|.)`)
 
-// mended says what encoding/json would silently replace in value, or "".
-func mended(value json.RawMessage) string {
+// MendedText says what encoding/json would silently replace in the texts of a JSON
+// value, or "": broken UTF-8 and halves of surrogate pairs.
+func MendedText(value json.RawMessage) string {
 	if !utf8.Valid(value) {
 		return "is not valid UTF-8"
 	}

@@ -61,7 +61,7 @@ func TestParseJobRefuses(t *testing.T) {
 		`{"run_at": ""}`:                      `run_at is ""; it must be a time`,
 		`{"delay": 90}`:                       `delay is 90; it must be a duration as in "90s"`,
 		`{"delay": ""}`:                       `delay is ""; it must be a duration`,
-		`{"ordering_key": ""}`:                "ordering_key is empty",
+		`{"ordering_key": ""}`:                "ordering_key must not be empty; leave it out if there is none",
 		`{"max_attempts": 0}`:                 "max_attempts is 0; it must be from 1 to 32767",
 		`{"delay": "an hour"}`:                `delay is "an hour"; it must be a duration`,
 		`{"headers": {"a": 1}}`:               "headers must be an object of strings",

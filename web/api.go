@@ -96,6 +96,7 @@ type API struct {
 	config  APIConfig
 	store   *store.Store
 	mux     *http.ServeMux
+	handler http.Handler // serve behind its guard
 	huma    huma.API
 	spec    []byte
 	origins *http.CrossOriginProtection
@@ -129,8 +130,9 @@ func NewAPI(c APIConfig) *API {
 			Security:   []map[string][]string{{"token": {}}, {}},
 		},
 		Formats: map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat}, DefaultFormat: "application/json",
-		RejectUnknownQueryParameters: true,
+		RejectUnknownQueryParameters: true, Transformers: []huma.Transformer{tellDetail},
 	})
+	a.handler = a.Guard(http.HandlerFunc(a.serve))
 	a.enqueueRoutes()
 	a.jobRoutes()
 	a.steerRoutes()
@@ -152,7 +154,7 @@ func (a *API) Stop() { a.stop.Do(func() { close(a.stopped) }) }
 
 // ServeHTTP answers a request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	a.Guard(http.HandlerFunc(a.serve)).ServeHTTP(w, r)
+	a.handler.ServeHTTP(w, r)
 }
 
 // statuses are the errors that any route may answer with.
@@ -166,7 +168,7 @@ func route[I, O any](a *API, o huma.Operation, longest time.Duration, fn func(co
 		defer cancel()
 		out, err := fn(ctx, in)
 		if err != nil {
-			return nil, a.problem(ctx, err, o.Method)
+			return nil, a.problem(ctx, err, o.Method, o.Path)
 		}
 		return out, nil
 	})

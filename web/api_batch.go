@@ -64,8 +64,17 @@ func (a *API) batchRoute() {
 
 // batch enqueues what a request brings.
 func (a *API) batch(w http.ResponseWriter, r *http.Request, atomic bool) {
-	if p := checkType(r, "application/x-ndjson", "application/jsonl", "application/json"); p != nil {
+	kind, p := checkType(r, "application/x-ndjson", "application/jsonl", "application/json")
+	if p != nil {
 		writeProblem(w, p.problem())
+		return
+	}
+	if r.Header.Values("Idempotency-Key") != nil {
+		writeProblem(w, newProblem(http.StatusUnprocessableEntity, "header.Idempotency-Key", "a batch has no key of its own; give each item its idempotency_key"))
+		return
+	}
+	if atomic && r.ContentLength > atomicBytes {
+		writeProblem(w, tooLong(atomicBytes).problem())
 		return
 	}
 	release, ok := a.enter(r.Context(), a.batches)
@@ -78,7 +87,7 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request, atomic bool) {
 	if atomic {
 		r.Body = http.MaxBytesReader(w, r.Body, atomicBytes)
 	}
-	b.items = newItems(r, a.config.MaxBody)
+	b.items = newItems(r.Body, kind, a.config.MaxBody)
 	if atomic {
 		b.whole()
 		return
@@ -183,7 +192,7 @@ func (b *batch) enqueue(p part) error {
 // refuse answers for a bad item.
 func (b *batch) refuse(place int, err error) error {
 	b.refused++
-	b.answer(answer{Item: place, Error: b.api.describe(b.ctx, err)})
+	b.answer(answer{Item: place, Error: b.api.describe(b.ctx, err, producer)})
 	return nil
 }
 
@@ -205,7 +214,7 @@ func (b *batch) problem(err error) *problem {
 	if errors.As(err, &body) {
 		return body.problem()
 	}
-	return b.api.describe(b.ctx, err)
+	return b.api.describe(b.ctx, err, producer)
 }
 
 func (b *batch) answer(line answer) {
@@ -279,7 +288,7 @@ func (b *batch) enqueueIn(ctx context.Context, tx pgx.Tx, p part) error {
 
 // at says which item was refused.
 func (b *batch) at(place int, err error) error {
-	p := b.api.describe(b.ctx, err)
+	p := b.api.describe(b.ctx, err, producer)
 	p.Detail = fmt.Sprintf("item %d: %s", place, p.Detail)
 	for _, e := range p.Errors {
 		e.Location = fmt.Sprintf("item %d: %s", place, e.Location)

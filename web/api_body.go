@@ -16,6 +16,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/lockstep-pg/lockstep/store"
 )
 
 // raw is the body of a request, as it came. huma would decode it twice, take
@@ -25,7 +27,7 @@ type raw struct{ bytes []byte }
 // Resolve reads the body.
 func (b *raw) Resolve(ctx huma.Context) []error {
 	r, w := humago.Unwrap(ctx)
-	if p := checkType(r, "application/json"); p != nil {
+	if _, p := checkType(r, "application/json"); p != nil {
 		return []error{p}
 	}
 	control := http.NewResponseController(w)
@@ -44,12 +46,17 @@ func readProblem(err error) *bodyError {
 	var network net.Error
 	switch {
 	case errors.As(err, &long):
-		return &bodyError{http.StatusRequestEntityTooLarge, "body", fmt.Sprintf("it is longer than %d bytes; send less, or only a reference to it", long.Limit)}
+		return tooLong(long.Limit)
 	case errors.As(err, &network) && network.Timeout():
 		return &bodyError{http.StatusRequestTimeout, "body", "it did not come in time; send it faster, or in smaller parts"}
 	default:
 		return &bodyError{http.StatusBadRequest, "body", "it ended in the middle; send all of it"}
 	}
+}
+
+// tooLong is the problem of a body of more than so many bytes.
+func tooLong(most int64) *bodyError {
+	return &bodyError{http.StatusRequestEntityTooLarge, "body", fmt.Sprintf("it is longer than %d bytes; send less, or only a reference to it", most)}
 }
 
 // bodyError is a problem of a body, as huma takes it from a resolver.
@@ -67,14 +74,14 @@ func (e *bodyError) ErrorDetail() *huma.ErrorDetail {
 // problem is the same outside a resolver.
 func (e *bodyError) problem() *problem { return newProblem(e.status, e.location, e.message) }
 
-// checkType refuses what is not declared to be of one of these types: a form of
-// another site can't declare that.
-func checkType(r *http.Request, types ...string) *bodyError {
+// checkType tells which of these types a body is declared to be of, and refuses
+// others: a form of another site can't declare that.
+func checkType(r *http.Request, types ...string) (string, *bodyError) {
 	given, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || !slices.Contains(types, given) {
-		return &bodyError{http.StatusUnsupportedMediaType, "header.Content-Type", "it must be " + strings.Join(types, " or ")}
+		return "", &bodyError{http.StatusUnsupportedMediaType, "header.Content-Type", "it must be " + strings.Join(types, " or ")}
 	}
-	return nil
+	return given, nil
 }
 
 // object is a body that is a JSON object of exactly the fields of T.
@@ -94,10 +101,12 @@ func (o *object[T]) Resolve(ctx huma.Context) []error {
 	return nil
 }
 
-// decode reads one JSON object. Unlike encoding/json it takes a key only in its
-// exact spelling and only once, and nothing behind the object.
+// decode reads one JSON object into a struct. Unlike encoding/json it takes a key
+// only in its exact spelling and only once, no text that it would have to mend,
+// and nothing behind the object.
 func decode(data []byte, into any) error {
-	names := fieldNames(reflect.TypeOf(into).Elem())
+	object := reflect.ValueOf(into).Elem()
+	names := fieldNames(object.Type())
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	if start, err := decoder.Token(); err != nil || start != json.Delim('{') {
 		return &bodyError{http.StatusBadRequest, "body", "it must be a JSON object"}
@@ -109,8 +118,9 @@ func decode(data []byte, into any) error {
 			return syntax(err)
 		}
 		key, _ := token.(string)
+		place := slices.Index(names, key)
 		switch {
-		case !slices.Contains(names, key):
+		case place < 0:
 			return &bodyError{http.StatusBadRequest, "body", fmt.Sprintf("it has an unknown field %.40q; there are %s", key, strings.Join(names, ", "))}
 		case seen[key]:
 			return &bodyError{http.StatusBadRequest, "body." + key, "it appears twice; give it once"}
@@ -120,6 +130,9 @@ func decode(data []byte, into any) error {
 		if err := decoder.Decode(&value); err != nil {
 			return syntax(err)
 		}
+		if wrong := decodeValue(value, object.Field(place)); wrong != "" {
+			return &bodyError{http.StatusUnprocessableEntity, "body." + key, key + " " + wrong}
+		}
 	}
 	if _, err := decoder.Token(); err != nil {
 		return syntax(err)
@@ -127,47 +140,68 @@ func decode(data []byte, into any) error {
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return &bodyError{http.StatusBadRequest, "body", "something follows the JSON object; send nothing behind it"}
 	}
-	return values(json.Unmarshal(data, into))
+	return nil
 }
 
 func syntax(err error) error {
 	return &bodyError{http.StatusBadRequest, "body", "it is not valid JSON (" + err.Error() + "); correct it"}
 }
 
-// values says which value is of a wrong type.
-func values(err error) error {
-	var wrong *json.UnmarshalTypeError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &wrong):
-		return &bodyError{http.StatusUnprocessableEntity, "body." + wrong.Field, fmt.Sprintf("%s is a %.20s; it must be a %s", wrong.Field, wrong.Value, jsonType(wrong.Type))}
-	default:
-		return &bodyError{http.StatusUnprocessableEntity, "body", "a value can't be read: " + err.Error()}
+// decodeValue reads a value into a field, and says what is wrong with it; "":
+// nothing.
+func decodeValue(value json.RawMessage, field reflect.Value) string {
+	if wrong := store.MendedText(value); wrong != "" {
+		return wrong
 	}
+	var kind *json.UnmarshalTypeError
+	switch err := json.Unmarshal(value, field.Addr().Interface()); {
+	case errors.As(err, &kind):
+		return fmt.Sprintf("is or holds a %.20s; it must be %s", kind.Value, jsonType(field.Type()))
+	case err != nil: // a time is the only type here that reads itself
+		return fmt.Sprintf("is %.40s; it must be %s", value, jsonType(field.Type()))
+	}
+	return ""
 }
 
 // jsonType is what a type of Go is in JSON.
 func jsonType(t reflect.Type) string {
 	switch t.Kind() {
+	case reflect.Pointer:
+		return jsonType(t.Elem())
+	case reflect.Slice:
+		return "a list, each of it " + jsonType(t.Elem())
 	case reflect.String:
-		return "string"
+		return "a string"
 	case reflect.Bool:
-		return "boolean"
+		return "true or false"
 	case reflect.Float64:
-		return "number"
+		return "a number of 64 bits"
+	case reflect.Struct:
+		return "a time as in 2030-01-31T12:00:00Z (RFC 3339)"
 	default:
-		return "whole number"
+		return fmt.Sprintf("a whole number of %d bits", t.Bits())
 	}
 }
 
-// fieldNames are the keys that a struct has in JSON.
+// fieldNames are the keys that a struct has in JSON, by the places of its fields.
 func fieldNames(t reflect.Type) (names []string) {
 	for i := range t.NumField() {
 		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
 		names = append(names, name)
 	}
 	return names
+}
+
+// notEmpty refuses texts that are given and empty, as the command line does:
+// whoever gives one has lost a value on the way, and without it more is meant
+// than was.
+func notEmpty(fields map[string]*string) error {
+	for field, text := range fields {
+		if text != nil && *text == "" {
+			return newProblem(http.StatusUnprocessableEntity, "body."+field, field+" "+store.EmptyText(field))
+		}
+	}
+	return nil
 }
 
 // documentBody tells in the API's description that a route takes a T.

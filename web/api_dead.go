@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -28,11 +29,11 @@ type (
 		Body deadList
 	}
 	startReplayBody struct {
-		Queue       string     `json:"queue,omitempty"`
-		Kind        string     `json:"kind,omitempty"`
-		Tenant      string     `json:"tenant,omitempty"`
-		OrderingKey string     `json:"ordering_key,omitempty"`
-		Error       string     `json:"error,omitempty" doc:"A pattern of LIKE for the error: %timeout%."`
+		Queue       *string    `json:"queue,omitempty" minLength:"1"`
+		Kind        *string    `json:"kind,omitempty" minLength:"1"`
+		Tenant      *string    `json:"tenant,omitempty" minLength:"1"`
+		OrderingKey *string    `json:"ordering_key,omitempty" minLength:"1"`
+		Error       *string    `json:"error,omitempty" minLength:"1" doc:"A pattern of LIKE for the error: %timeout%."`
 		DiedFrom    *time.Time `json:"died_from,omitempty"`
 		DiedBefore  *time.Time `json:"died_before,omitempty"`
 		IDs         []int64    `json:"ids,omitempty" maxItems:"1000" nullable:"false"`
@@ -64,10 +65,13 @@ func (a *API) deadRoutes() {
 	route(a, huma.Operation{
 		OperationID: "getDead", Method: http.MethodGet, Path: "/v1/dead/{id}", Summary: "A dead letter, with payload, error and attempts",
 	}, a.config.Timeout, func(ctx context.Context, in *idIn) (*jobOut, error) {
-		if _, err := a.store.ShowDead(ctx, in.ID); err != nil {
+		if _, err := a.store.ShowDead(ctx, in.ID); err != nil && !denied(err) {
 			return nil, err
 		}
 		j, err := a.job(ctx, in.ID)
+		if err == nil && j.State != store.StateDead {
+			err = fmt.Errorf("%w: job %d is %s, not dead", store.ErrState, j.ID, j.State)
+		}
 		return &jobOut{j}, err
 	})
 	a.act("replayDead", "/v1/dead/{id}/replay", "Give a dead job a new budget of attempts",
@@ -147,14 +151,15 @@ func letterOf(cursor string) (*store.DeadLetter, error) {
 
 func (a *API) startReplay(ctx context.Context, in *startReplayIn) (*startReplayOut, error) {
 	b := in.JSON.value
-	r := store.NewReplay{IDs: b.IDs, StartedBy: b.StartedBy, Filter: store.DeadFilter{
-		Queue: b.Queue, Kind: b.Kind, Tenant: b.Tenant, OrderingKey: b.OrderingKey, Error: b.Error,
-	}}
-	if b.DiedFrom != nil {
-		r.Filter.DiedFrom = *b.DiedFrom
+	if err := notEmpty(map[string]*string{"queue": b.Queue, "kind": b.Kind, "tenant": b.Tenant, "ordering_key": b.OrderingKey, "error": b.Error}); err != nil {
+		return nil, err
 	}
-	if b.DiedBefore != nil {
-		r.Filter.DiedBefore = *b.DiedBefore
+	r := store.NewReplay{IDs: b.IDs, StartedBy: b.StartedBy, Filter: store.DeadFilter{
+		Queue: orZero(b.Queue), Kind: orZero(b.Kind), Tenant: orZero(b.Tenant), OrderingKey: orZero(b.OrderingKey), Error: orZero(b.Error),
+		DiedFrom: orZero(b.DiedFrom), DiedBefore: orZero(b.DiedBefore),
+	}}
+	if b.DiedBefore != nil && b.DiedBefore.IsZero() { // in store: no bound
+		return nil, newProblem(http.StatusUnprocessableEntity, "body.died_before", "no letter died before the year 1; give a later time")
 	}
 	if b.Rate != nil {
 		if r.Rate = *b.Rate; r.Rate == 0 {

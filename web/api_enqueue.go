@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/lockstep-pg/lockstep/store"
 )
@@ -41,6 +42,16 @@ func hrefOf(id int64) string { return fmt.Sprintf("/v1/jobs/%d", id) }
 type enqueueIn struct {
 	Key  string `header:"Idempotency-Key" doc:"A request that is repeated with the same key makes one job, and is answered with it. Kept for 7 days unless set otherwise."`
 	JSON raw
+}
+
+// Resolve refuses a key that is given and empty: it got lost, and a repeated
+// request would make a second job.
+func (in *enqueueIn) Resolve(ctx huma.Context) []error {
+	r, _ := humago.Unwrap(ctx)
+	if in.Key == "" && r.Header.Values("Idempotency-Key") != nil {
+		return []error{&bodyError{http.StatusUnprocessableEntity, "header.Idempotency-Key", store.EmptyText("idempotency_key")}}
+	}
+	return nil
 }
 
 type enqueueOut struct {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -30,13 +32,21 @@ func (a *API) Guard(h http.Handler) http.Handler {
 	})
 }
 
+// onceHeaders are those that say what a request is and who sends it: of two, a
+// proxy and this server might believe different ones.
+var onceHeaders = []string{"Authorization", "Content-Type", "Content-Encoding", "Idempotency-Key", "Origin", "Sec-Fetch-Site"}
+
 // refusal is why a request is not let through; nil: it is.
 func (a *API) refusal(r *http.Request) *problem {
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	write, read := a.config.Token, a.config.ReadToken
-	token, given := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	given := strings.EqualFold(scheme, "Bearer")
 	full := given && same(token, write)
+	twice := slices.IndexFunc(onceHeaders, func(name string) bool { return len(r.Header.Values(name)) > 1 })
 	switch {
+	case twice >= 0:
+		return newProblem(http.StatusBadRequest, "header."+onceHeaders[twice], "it appears twice; give it once")
 	case !a.hostAllowed(r):
 		return newProblem(http.StatusForbidden, "header.Host", "this address is served under the names of loopback alone; ask for http://127.0.0.1, or have api_hosts name this host")
 	case write+read != "" && !full && !(given && same(token, read)):
@@ -45,7 +55,7 @@ func (a *API) refusal(r *http.Request) *problem {
 		return newProblem(http.StatusForbidden, "header.Authorization", "this token only reads; send the one that may write, if there is one")
 	case a.origins.Check(r) != nil:
 		return newProblem(http.StatusForbidden, "header.Origin", "a page of another origin may not write here")
-	case !slices.Contains([]string{"", "identity"}, r.Header.Get("Content-Encoding")):
+	case !slices.Contains([]string{"", "identity"}, strings.ToLower(r.Header.Get("Content-Encoding"))):
 		return newProblem(http.StatusUnsupportedMediaType, "header.Content-Encoding", "bodies can't be compressed; send it as it is")
 	}
 	return nil
@@ -85,6 +95,10 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 		a.noRoute(w, r)
 		return
 	}
+	if p := queryProblem(r.URL.RawQuery); p != nil {
+		writeProblem(w, p)
+		return
+	}
 	// A client that does not read its answer does not keep it for ever.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(longestRequest + time.Minute))
 	if r.Method != http.MethodPost || r.URL.Path == batchPath || r.URL.Path == drainPath {
@@ -97,17 +111,43 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer release()
+	if r.ContentLength > a.config.MaxBody {
+		writeProblem(w, tooLong(a.config.MaxBody).problem())
+		return
+	}
 	r.Body = http.MaxBytesReader(w, r.Body, a.config.MaxBody)
 	a.mux.ServeHTTP(w, r)
 }
 
+// queryProblem refuses what net/url would leave out, and a parameter that appears
+// twice: a list without its filter, or a batch that is not atomic, is not what
+// was asked for.
+func queryProblem(query string) *problem {
+	all, err := url.ParseQuery(query)
+	if err != nil {
+		return newProblem(http.StatusBadRequest, "query", "it is not a query as in a=b&c=d, with % before two hexadecimal digits")
+	}
+	for name, values := range all {
+		if len(values) > 1 {
+			return newProblem(http.StatusBadRequest, fmt.Sprintf("query.%.100s", name), "it appears twice; give it once")
+		}
+	}
+	return nil
+}
+
 // enter takes a place, waiting for one as long as a request may take.
 func (a *API) enter(ctx context.Context, places chan struct{}) (release func(), ok bool) {
+	release = func() { <-places }
+	select { // one is free, mostly, and no timer is needed
+	case places <- struct{}{}:
+		return release, true
+	default:
+	}
 	ctx, cancel := context.WithTimeout(ctx, a.config.Timeout)
 	defer cancel()
 	select {
 	case places <- struct{}{}:
-		return func() { <-places }, true
+		return release, true
 	case <-ctx.Done():
 		return nil, false
 	}

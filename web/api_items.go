@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 )
 
 // items are the jobs of a batch, read one by one.
@@ -19,13 +18,13 @@ type items interface {
 	count() int
 }
 
-// newItems reads what a request brings, by its type; no item is longer than most.
-func newItems(r *http.Request, most int64) items {
-	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") && !strings.HasPrefix(r.Header.Get("Content-Type"), "application/jsonl") {
-		ration := &rationed{from: r.Body, most: most, left: most}
+// newItems reads a body of a type; no item is longer than most.
+func newItems(body io.Reader, kind string, most int64) items {
+	if kind == "application/json" {
+		ration := &rationed{from: body, most: most, left: most}
 		return &array{ration: ration, decoder: json.NewDecoder(ration)}
 	}
-	scanner := bufio.NewScanner(r.Body)
+	scanner := bufio.NewScanner(body)
 	scanner.Buffer(nil, int(most))
 	return &lines{scanner: scanner, most: most}
 }
@@ -41,7 +40,7 @@ func (l *lines) count() int { return l.n }
 
 func (l *lines) next() ([]byte, error) {
 	for l.scanner.Scan() {
-		if line := bytes.TrimSpace(l.scanner.Bytes()); len(line) > 0 {
+		if line := bytes.Trim(l.scanner.Bytes(), " \t\r"); len(line) > 0 {
 			l.n++
 			return bytes.Clone(line), nil // the payload is kept
 		}
@@ -51,13 +50,13 @@ func (l *lines) next() ([]byte, error) {
 	case err == nil:
 		return nil, nil
 	case errors.Is(err, bufio.ErrTooLong):
-		return nil, tooLong(l.n+1, l.most)
+		return nil, itemTooLong(l.n+1, l.most)
 	default:
 		return nil, readProblem(err)
 	}
 }
 
-func tooLong(place int, most int64) error {
+func itemTooLong(place int, most int64) error {
 	return &bodyError{http.StatusRequestEntityTooLarge, fmt.Sprintf("item %d", place), fmt.Sprintf("item %d is longer than %d bytes; send less, or only a reference to it", place, most)}
 }
 
@@ -110,7 +109,7 @@ func (a *array) problem(err error) error {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.Is(err, errRation):
-		return tooLong(a.n+1, a.ration.most)
+		return itemTooLong(a.n+1, a.ration.most)
 	case errors.As(err, &syntax):
 		return &bodyError{http.StatusBadRequest, fmt.Sprintf("item %d", a.n+1), fmt.Sprintf("item %d is not valid JSON (%v); correct it", a.n+1, err)}
 	default:

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -29,9 +31,17 @@ func newProblem(status int, location, detail string) *problem {
 }
 
 func writeProblem(w http.ResponseWriter, p *problem) {
+	if again(p) {
+		w.Header().Set("Retry-After", "1")
+	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p) // the client has gone
+}
+
+// again tells whether the same request may do better in a moment.
+func again(p *problem) bool {
+	return p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests
 }
 
 // kinds of errors: where they come from, their SQLSTATE, and what they are in
@@ -54,20 +64,37 @@ var kinds = []struct {
 
 // problem is what an error is in HTTP. One that nobody expected is logged. What
 // a field is called in SQL stands in the query of a GET.
-func (a *API) problem(ctx context.Context, err error, method string) error {
-	p := a.describe(ctx, err)
+func (a *API) problem(ctx context.Context, err error, method, path string) error {
+	p := a.describe(ctx, err, partOf(method, path))
 	if method == http.MethodGet {
 		for _, e := range p.Errors {
 			e.Location = strings.Replace(e.Location, "body.", "query.", 1)
 		}
 	}
-	if p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests {
+	if again(p) {
 		return huma.ErrorWithHeaders(p, http.Header{"Retry-After": {"1"}})
 	}
 	return p
 }
 
-func (a *API) describe(ctx context.Context, err error) *problem {
+// producer is the part of a role that enqueues.
+const producer = "producer"
+
+// partOf is the part of docs/roles.md that a route needs.
+func partOf(method, path string) string {
+	switch {
+	case path == "/v1/jobs" && method == http.MethodPost:
+		return producer
+	case method == http.MethodGet:
+		return "reader"
+	default:
+		return "operator"
+	}
+}
+
+// describe is the problem of an error; part is what a role needs that may do
+// what was tried.
+func (a *API) describe(ctx context.Context, err error, part string) *problem {
 	var ready *problem
 	var field *store.FieldError
 	var pg *pgconn.PgError
@@ -88,26 +115,67 @@ func (a *API) describe(ctx context.Context, err error) *problem {
 			return p
 		}
 	}
-	if errors.As(err, &pg) && pg.Code != "57014" && pg.Code[:2] != "57" && pg.Code[:2] != "53" && pg.Code[:2] != "08" {
-		a.config.Logger.ErrorContext(ctx, "the database refused a request", "sqlstate", pg.Code, "error", pg.Message)
-		return newProblem(http.StatusInternalServerError, "", "the database refused this with SQLSTATE "+pg.Code+"; the log says why")
+	if errors.As(err, &pg) {
+		return a.refused(ctx, pg, part)
 	}
 	return a.away(ctx, err)
+}
+
+// refused is the problem of an SQLSTATE that is not ours.
+func (a *API) refused(ctx context.Context, err *pgconn.PgError, part string) *problem {
+	switch class := err.Code[:min(2, len(err.Code))]; {
+	case err.Code == noPrivilege:
+		return newProblem(http.StatusForbidden, "", fmt.Sprintf("the database role of this server may not do this (%s); the schema's owner can let it: lockstep grant %s", err.Message, part))
+	case err.Code == "57014":
+		return tookTooLong()
+	case err.Code == "25006": // read_only_sql_transaction
+		return newProblem(http.StatusServiceUnavailable, "", "the database only reads, as a standby does, and nothing was changed; send it again, or have this server use the primary")
+	case class == "40", err.Code == "55P03": // a deadlock, a lock that was not to be had
+		return newProblem(http.StatusServiceUnavailable, "", "another transaction was in the way, and nothing was changed; send it again")
+	case class == "08", class == "53", class == "57":
+		return unreachable()
+	}
+	a.config.Logger.ErrorContext(ctx, "the database refused a request", "sqlstate", err.Code, "error", err.Message)
+	return newProblem(http.StatusInternalServerError, "", "the database refused this with SQLSTATE "+err.Code+"; the log says why")
+}
+
+const noPrivilege = "42501" // insufficient_privilege
+
+// denied tells whether the database role lacks a right.
+func denied(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == noPrivilege
 }
 
 // away is the problem of a database that does not answer, or not in time.
 func (a *API) away(ctx context.Context, err error) *problem {
 	var network net.Error
-	var pg *pgconn.PgError
 	var connect *pgconn.ConnectError
 	switch {
-	case ctx.Err() != nil, errors.As(err, &network) && network.Timeout(), errors.As(err, &pg) && pg.Code == "57014":
-		return newProblem(http.StatusServiceUnavailable, "", "it took too long, and was given up; ask for less, or send it again: a repeated enqueue needs its Idempotency-Key to make one job")
-	case errors.As(err, &pg), errors.As(err, &connect), errors.As(err, &network), pgconn.SafeToRetry(err):
-		return newProblem(http.StatusServiceUnavailable, "", "the database can't be reached; send it again: a repeated enqueue needs its Idempotency-Key to make one job")
+	case ctx.Err() != nil, errors.As(err, &network) && network.Timeout():
+		return tookTooLong()
+	case errors.As(err, &connect), errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), pgconn.SafeToRetry(err):
+		return unreachable()
 	}
 	a.config.Logger.ErrorContext(ctx, "a request failed", "error", err)
 	return newProblem(http.StatusInternalServerError, "", "the request failed here; the log says why")
+}
+
+func tookTooLong() *problem {
+	return newProblem(http.StatusServiceUnavailable, "", "it took too long, and was given up; ask for less, or send it again: a repeated enqueue needs its Idempotency-Key to make one job")
+}
+
+func unreachable() *problem {
+	return newProblem(http.StatusServiceUnavailable, "", "the database can't be reached; send it again: a repeated enqueue needs its Idempotency-Key to make one job")
+}
+
+// tellDetail puts into detail what errors say, where huma says only that
+// something is wrong.
+func tellDetail(_ huma.Context, _ string, answer any) (any, error) {
+	if p, ok := answer.(*problem); ok && len(p.Errors) > 0 && !strings.Contains(p.Detail, p.Errors[0].Message) {
+		p.Detail = p.Errors[0].Location + ": " + p.Errors[0].Message
+	}
+	return answer, nil
 }
 
 // fieldProblem is the problem of a value. What the schema's limits find too

@@ -62,12 +62,12 @@ type (
 	// What a pause covers: a queue; a kind or a tenant, everywhere or in a
 	// queue; or an ordering key of a queue, and a tenant if it has one.
 	pauseBody struct {
-		Queue       string `json:"queue,omitempty" maxLength:"200"`
-		Kind        string `json:"kind,omitempty" maxLength:"200"`
-		Tenant      string `json:"tenant,omitempty" maxLength:"200"`
-		OrderingKey string `json:"ordering_key,omitempty" maxLength:"1000"`
-		Reason      string `json:"reason,omitempty" maxLength:"2000"`
-		By          string `json:"paused_by,omitempty" maxLength:"200" doc:"Who pauses; the role of the database session by default."`
+		Queue       *string `json:"queue,omitempty" minLength:"1" maxLength:"200"`
+		Kind        *string `json:"kind,omitempty" minLength:"1" maxLength:"200"`
+		Tenant      *string `json:"tenant,omitempty" minLength:"1" maxLength:"200"`
+		OrderingKey *string `json:"ordering_key,omitempty" minLength:"1" maxLength:"1000"`
+		Reason      string  `json:"reason,omitempty" maxLength:"2000"`
+		By          string  `json:"paused_by,omitempty" maxLength:"200" doc:"Who pauses; the role of the database session by default."`
 	}
 	pauseIn  struct{ JSON object[pauseBody] }
 	pauseSet struct {
@@ -75,10 +75,10 @@ type (
 	}
 	pauseOut   struct{ Body pauseSet }
 	resumeBody struct {
-		Queue       string `json:"queue,omitempty" maxLength:"200"`
-		Kind        string `json:"kind,omitempty" maxLength:"200"`
-		Tenant      string `json:"tenant,omitempty" maxLength:"200"`
-		OrderingKey string `json:"ordering_key,omitempty" maxLength:"1000"`
+		Queue       *string `json:"queue,omitempty" minLength:"1" maxLength:"200"`
+		Kind        *string `json:"kind,omitempty" minLength:"1" maxLength:"200"`
+		Tenant      *string `json:"tenant,omitempty" minLength:"1" maxLength:"200"`
+		OrderingKey *string `json:"ordering_key,omitempty" minLength:"1" maxLength:"1000"`
 	}
 	resumeIn  struct{ JSON object[resumeBody] }
 	resumeSet struct {
@@ -104,7 +104,11 @@ func (a *API) queueRoutes() {
 		Description: "No job of it is started from then on; what runs, runs on.",
 	}, a.config.Timeout, func(ctx context.Context, in *pauseIn) (*pauseOut, error) {
 		b := in.JSON.value
-		fresh, err := a.store.Pause(ctx, store.Scope{Queue: b.Queue, Kind: b.Kind, Tenant: b.Tenant, OrderingKey: b.OrderingKey}, store.PauseNote{Reason: b.Reason, By: b.By})
+		scope, err := scopeOf(b.Queue, b.Kind, b.Tenant, b.OrderingKey)
+		if err != nil {
+			return nil, err
+		}
+		fresh, err := a.store.Pause(ctx, scope, store.PauseNote{Reason: b.Reason, By: b.By})
 		if !fresh {
 			return &pauseOut{pauseSet{"already"}}, err
 		}
@@ -113,13 +117,31 @@ func (a *API) queueRoutes() {
 	post[resumeIn, resumeOut, resumeBody](a, huma.Operation{
 		OperationID: "resume", Path: "/v1/resume", Summary: "End exactly this pause",
 	}, a.config.Timeout, func(ctx context.Context, in *resumeIn) (*resumeOut, error) {
-		r, err := a.store.Resume(ctx, store.Scope(in.JSON.value))
+		b := in.JSON.value
+		scope, err := scopeOf(b.Queue, b.Kind, b.Tenant, b.OrderingKey)
+		if err != nil {
+			return nil, err
+		}
+		r, err := a.store.Resume(ctx, scope)
 		state := "not paused"
 		if r.WasPaused {
 			state = "resumed"
 		}
 		return &resumeOut{resumeSet{state, r.Returned, r.More}}, err
 	})
+}
+
+// scopeOf is what a pause covers.
+func scopeOf(queue, kind, tenant, orderingKey *string) (store.Scope, error) {
+	return store.Scope{Queue: orZero(queue), Kind: orZero(kind), Tenant: orZero(tenant), OrderingKey: orZero(orderingKey)},
+		notEmpty(map[string]*string{"queue": queue, "kind": kind, "tenant": tenant, "ordering_key": orderingKey})
+}
+
+func orZero[T any](p *T) T {
+	if p == nil {
+		return *new(T)
+	}
+	return *p
 }
 
 func (a *API) listQueues(ctx context.Context, in *Page) (*queuesOut, error) {

@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -21,6 +22,7 @@ type seen struct {
 	WaitingFor string `json:"waiting_for"`
 	Attempts   []struct{ Outcome, Error string }
 	Error      string
+	Payload    json.RawMessage
 }
 
 // kill makes the ready job of a kind die, without a worker of its own.
@@ -231,7 +233,7 @@ func TestC97Names(t *testing.T) {
 		if name == "a\u202eb" {
 			quoted = `"a\u202eb"`
 		}
-		want[id](t, r.do(t, "POST", "/v1/jobs", strings.ReplaceAll(`{"kind": N, "queue": N, "tenant": N, "ordering_key": N, "dedupe_key": N}`, "N", quoted), "Idempotency-Key", strings.ReplaceAll(name, "\n", " ")), 201)
+		want[id](t, r.do(t, "POST", "/v1/jobs", strings.ReplaceAll(`{"kind": N, "queue": N, "tenant": N, "ordering_key": N, "dedupe_key": N}`, "N", quoted), "Idempotency-Key", "a key of "+strings.ReplaceAll(name, "\n", " ")), 201)
 		q := url.QueryEscape(name)
 		for path, field := range map[string]string{
 			"/v1/jobs?queue=" + q + "&kind=" + q + "&tenant=" + q + "&ordering_key=" + q: "jobs",

@@ -92,7 +92,7 @@ func (a *API) waitFor(ctx context.Context, id int64, longest time.Duration) (*wa
 func (a *API) state(ctx context.Context, id int64) (store.State, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.config.Timeout)
 	defer cancel()
-	s, err := a.store.JobStatus(ctx, id)
+	s, err := a.store.JobOutline(ctx, id)
 	return s.State, err
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -28,7 +29,7 @@ type word string
 // UnmarshalText is how kong reads it.
 func (w *word) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
-		return errEmpty
+		return errors.New("must not be empty")
 	}
 	*w = word(text)
 	return nil
@@ -59,7 +60,7 @@ func (f deadFilterFlags) filter() (store.DeadFilter, error) {
 		}
 		at, err := time.Parse(time.RFC3339, *flag.value)
 		if err != nil {
-			return filter, usage("%s: %q is not %s", flag.name, *flag.value, timeForm)
+			return filter, usage("%s: %q is not %s", flag.name, *flag.value, store.TimeForm)
 		}
 		*flag.into = at
 	}

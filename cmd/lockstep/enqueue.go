@@ -110,17 +110,17 @@ func (c *enqueueCommand) job() (store.NewJob, error) {
 	if c.RunAt != nil {
 		at, err := time.Parse(time.RFC3339, *c.RunAt)
 		if err != nil {
-			return job, usage("--run-at: %q is not %s", *c.RunAt, timeForm)
+			return job, usage("--run-at: %q is not %s", *c.RunAt, store.TimeForm)
 		}
 		job.RunAt = at
 	}
 	for _, flag := range c.jobFlags() {
 		if flag.empty {
-			return job, refusedFlag(flag.field, errEmpty)
+			return job, refusedFlag(flag.field, store.EmptyText(flag.field))
 		}
 	}
 	if c.MaxAttempts != nil && *c.MaxAttempts == 0 {
-		return job, refusedFlag("max_attempts", errNoAttempt)
+		return job, refusedFlag("max_attempts", store.NoAttempt)
 	}
 	if c.Payload != nil {
 		job.Payload = json.RawMessage(*c.Payload)
@@ -145,8 +145,8 @@ func flagError(err error) error {
 	return &refusedError{flagOf(field.Field), err}
 }
 
-func refusedFlag(field string, err error) error {
-	return &refusedError{flagOf(field), fmt.Errorf("%s %w", field, err)}
+func refusedFlag(field, problem string) error {
+	return &refusedError{flagOf(field), errors.New(field + " " + problem)}
 }
 
 // flagOf is the flag that sets a field of SQL.

@@ -28,7 +28,7 @@ func (f scopeFlags) scope() (store.Scope, error) {
 		textFlag("queue", f.Queue), textFlag("kind", f.Kind), textFlag("tenant", f.Tenant), textFlag("ordering_key", f.OrderingKey),
 	} {
 		if flag.empty {
-			return store.Scope{}, refusedFlag(flag.field, errEmpty)
+			return store.Scope{}, refusedFlag(flag.field, store.EmptyText(flag.field))
 		}
 	}
 	scope := store.Scope{Queue: orZero(f.Queue), Kind: orZero(f.Kind), Tenant: orZero(f.Tenant), OrderingKey: orZero(f.OrderingKey)}

@@ -103,7 +103,7 @@ func (c *rescheduleCommand) Run(a *app) error {
 	case c.RunAt != nil:
 		var err error
 		if at, err = time.Parse(time.RFC3339, *c.RunAt); err != nil {
-			return usage("--run-at: %q is not %s", *c.RunAt, timeForm)
+			return usage("--run-at: %q is not %s", *c.RunAt, store.TimeForm)
 		}
 	}
 	return c.each(a, []int64{c.ID}, func(db *store.Store, id int64) (string, error) {
