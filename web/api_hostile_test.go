@@ -223,8 +223,9 @@ func TestDatabaseLost(t *testing.T) {
 	}
 	answers := make(chan answered)
 	go func() { answers <- r.do(t, "GET", "/v1/jobs", "") }()
+	go func() { answers <- r.do(t, "POST", "/v1/jobs/batch?atomic=true", `[{"kind": "k"}]`) }()
 	until(t, func() bool {
-		return testdb.Value[bool](t, db, "select exists (select from pg_locks where not granted and database = (select oid from pg_database where datname = current_database()))")
+		return testdb.Value[bool](t, db, "select count(*) = 2 from pg_locks where not granted and database = (select oid from pg_database where datname = current_database())")
 	})
 	cut.Store(true)
 	for len(conns) > 0 {
@@ -232,8 +233,10 @@ func TestDatabaseLost(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if a := <-answers; a.header.Get("Retry-After") == "" || !strings.Contains(want[told](t, a, 503).Detail, "can't be reached") {
-		t.Errorf("%s", a.body)
+	for range 2 {
+		if a := <-answers; a.header.Get("Retry-After") == "" || !strings.Contains(want[told](t, a, 503).Detail, "can't be reached") {
+			t.Errorf("%s", a.body)
+		}
 	}
 	cut.Store(false)
 	if _, err := locked.Exec(t.Context(), "rollback"); err != nil {

@@ -154,7 +154,8 @@ func (a *API) away(ctx context.Context, err error) *problem {
 	switch {
 	case ctx.Err() != nil, errors.As(err, &network) && network.Timeout():
 		return tookTooLong()
-	case errors.As(err, &connect), errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), pgconn.SafeToRetry(err):
+	case errors.As(err, &connect), errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, pgconn.ErrConnClosed), pgconn.SafeToRetry(err):
 		return unreachable()
 	}
 	a.config.Logger.ErrorContext(ctx, "a request failed", "error", err)
