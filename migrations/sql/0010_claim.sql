@@ -72,6 +72,7 @@ begin
       parked := @schema@.park(barred) + @schema@.park_ahead(claim.queue, wanted);
     end if;
   end if;
+  ids := @schema@.with_notes(ids);
   jobs := @schema@.grant_claims(claim.worker, ids, claim.lease);
   select f.due_at, f.lease_end, f.more into due_at, lease_end, more
     from @schema@.next_look(claim.queue, wanted, claim.looked_at, coalesce(cardinality(ids), 0) < claim.max) f;
@@ -112,7 +113,8 @@ begin
   raise exception using errcode = 'LS002', message = problem, column = field, detail = coalesce(place, 'argument ' || field);
 end $lockstep$;
 
--- grant_claims makes jobs, whose rows the caller has locked, the worker's: a
+-- grant_claims makes jobs, whose rows the caller has locked and which have what
+-- was noted for them, the worker's: a
 -- new fence, a lease, an attempt. A job that another worker held until its
 -- lease ended has been lost once more.
 create or replace function @schema@.grant_claims(worker uuid, ids bigint[], lease interval) returns json
@@ -126,8 +128,7 @@ as $lockstep$
 #variable_conflict use_column
 declare
   moment constant timestamptz := clock_timestamp();
-  jobs  json;
-  fresh bigint[]; -- never claimed
+  jobs json;
 begin
   if ids is null or ids = '{}' then
     return null;
@@ -135,12 +136,6 @@ begin
   if current_setting('synchronous_commit') = 'off' then
     -- An unflushed sequence could hand a fence out twice.
     perform set_config('synchronous_commit', 'local', true);
-  end if;
-  if exists (select 1 from @schema@.dedupe_note n where n.turn > 0 and not n.missed) then
-    -- The look is newer than the rows' locks: what was committed before is in it.
-    fresh := array(select j.id from @schema@.job j where j.id = any (ids) and j.fence = 0);
-    perform @schema@.gather_notes(fresh);
-    perform @schema@.apply_notes(fresh);
   end if;
   with claimed as (
     update @schema@.job j

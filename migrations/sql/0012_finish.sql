@@ -267,6 +267,7 @@ begin
       barred := @schema@.paused(mine);
       mine := array(select u.id from unnest(mine) u(id) where u.id <> all (barred));
     end if;
+    mine := @schema@.with_notes(mine);
   end if;
   perform @schema@.tell_ready(array(select u.id from unnest(fresh) u(id) where u.id <> all (mine)));
   return @schema@.grant_claims(take_over.worker, mine, take_over.lease);

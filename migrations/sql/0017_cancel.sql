@@ -28,8 +28,9 @@ begin
     perform @schema@.signal_cancel(cancel.id);
     return 'requested';
   end if;
-  -- What was given for it ends with it.
-  perform @schema@.apply_notes(array(select j.id from @schema@.job j where j.id = cancel.id and j.fence = 0));
+  if @schema@.with_notes(array[cancel.id]) = '{}' then -- what was given for it ends with it
+    return 'busy';
+  end if;
   perform @schema@.leave(array[cancel.id], array['cancelled'], array[null::jsonb], array[null::text], may_retire => false);
   return 'cancelled';
 end $lockstep$;

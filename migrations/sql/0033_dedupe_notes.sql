@@ -26,43 +26,60 @@ begin
   loop
     update @schema@.job j set payload = note.payload, headers = note.headers, note_turn = note.turn
      where j.id = note.job_id and j.note_turn < note.turn;
-    perform @schema@.forget_notes(note.job_id, false);
+    perform @schema@.forget_notes(note.job_id, note.turn, own => false);
   end loop;
 end $lockstep$;
 
--- gather_notes points notes to jobs that have never been claimed, and whose rows
--- the caller has locked: those that one more was asked by beside a job that has been
--- claimed since, or is over, if the job here is that one more, and not newer.
-create or replace function @schema@.gather_notes(ids bigint[]) returns void
+-- with_notes puts what was noted for jobs, whose rows the caller has locked, into
+-- those that have never been claimed, and answers which may be claimed: all but
+-- those of whose notes somebody else has one for a moment. For one more, what was
+-- noted for the job before it counts too, once that has been claimed or is over.
+create or replace function @schema@.with_notes(ids bigint[]) returns bigint[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 set jit = off
+set plan_cache_mode = force_generic_plan
 as $lockstep$
 declare
-  note record;
+  notes  bigint[]; -- beside each, the job that it is for
+  jobs   bigint[];
+  locked bigint[];
 begin
-  for note in
-    select n.id, j.id as job_id from unnest(ids) u(id)
-     cross join lateral (
-       select l.id, l.queue, l.tenant, l.dedupe_key, l.kind, l.note_turn, l.enqueued_xid
-         from @schema@.job l where l.id = u.id and l.dedupe_key is not null offset 0) j
-     cross join lateral (
-       select o.id from @schema@.dedupe_note o
-        where o.queue = j.queue and o.tenant = j.tenant and o.dedupe_key = j.dedupe_key and o.kind = j.kind
-          and o.dedupe = 'one_more' and o.turn > 0 and not o.missed and o.job_id <> j.id
-          and case j.note_turn when 0 then coalesce(pg_visible_in_snapshot(j.enqueued_xid, o.seen), true) else j.note_turn < o.turn end
-          and not exists (select 1 from @schema@.job h where h.id = o.job_id and h.fence = 0 and not h.settled offset 0)
-          for update skip locked) n
-  loop
-    update @schema@.dedupe_note n set job_id = note.job_id where n.id = note.id;
-  end loop;
+  if not exists (select 1 from @schema@.dedupe_note n where n.turn > 0 and not n.missed) then
+    return ids;
+  end if;
+  -- The look is newer than the rows' locks: what was committed before is in it.
+  select array_agg(n.id), array_agg(j.id) into notes, jobs
+    from unnest(ids) u(id)
+   cross join lateral (
+     select l.id, l.queue, l.tenant, l.dedupe_key, l.kind, l.note_turn, l.enqueued_xid
+       from @schema@.job l where l.id = u.id and l.fence = 0 and l.dedupe_key is not null offset 0) j
+   cross join lateral (
+     select o.id from @schema@.dedupe_note o
+      where o.queue = j.queue and o.tenant = j.tenant and o.dedupe_key = j.dedupe_key and o.turn > 0 and not o.missed
+        and (o.job_id = j.id or
+             o.kind = j.kind and o.dedupe = 'one_more'
+             and case j.note_turn when 0 then coalesce(pg_visible_in_snapshot(j.enqueued_xid, o.seen), true) else j.note_turn < o.turn end
+             and not exists (select 1 from @schema@.job h where h.id = o.job_id and h.fence = 0 and not h.settled offset 0)) offset 0) n;
+  if notes is null then
+    return ids;
+  end if;
+  locked := array(select o.id from @schema@.dedupe_note o where o.id = any (notes) for update skip locked);
+  ids := array(select u.id from unnest(ids) u(id)
+                where not exists (select 1 from unnest(notes, jobs) n(id, job) where n.job = u.id and n.id <> all (locked)));
+  update @schema@.dedupe_note o set job_id = jobs[array_position(notes, o.id)]
+   where o.id = any (locked) and o.job_id <> jobs[array_position(notes, o.id)];
+  perform @schema@.apply_notes(array(select distinct n.job from unnest(jobs) n(job) where n.job = any (ids)));
+  return ids;
 end $lockstep$;
 
--- forget_notes deletes the notes of a job, after a newer one was put into it;
--- own: those too that this transaction is about to commit.
-create or replace function @schema@.forget_notes(job_id bigint, own boolean) returns void
+-- forget_notes deletes the notes of a job up to the one that was put into it: a
+-- later one may have come since that was chosen. own: all of them, as this
+-- transaction is about to commit a newer one.
+drop function if exists @schema@.forget_notes(bigint, boolean);
+create or replace function @schema@.forget_notes(job_id bigint, newest bigint, own boolean) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -71,7 +88,8 @@ as $lockstep$
 #variable_conflict use_column
 begin
   delete from @schema@.dedupe_note n where n.id = any (array(
-    select o.id from @schema@.dedupe_note o where o.job_id = forget_notes.job_id and not o.missed and (own or o.turn > 0) for update skip locked));
+    select o.id from @schema@.dedupe_note o
+     where o.job_id = forget_notes.job_id and not o.missed and (own or o.turn between 1 and newest) for update skip locked));
 end $lockstep$;
 
 -- apply_notes_to does so for a job, if its row can be locked; false if not, or
@@ -111,7 +129,7 @@ begin
     perform 1 from @schema@.job j where j.id = new.job_id and j.fence = 0 and not j.settled for update skip locked;
     if found then
       update @schema@.job j set payload = new.payload, headers = new.headers, note_turn = @schema@.next_turn() where j.id = new.job_id;
-      perform @schema@.forget_notes(new.job_id, true);
+      perform @schema@.forget_notes(new.job_id, 0, own => true);
       return null;
     end if;
   end if;
@@ -160,13 +178,13 @@ as $lockstep$
 declare
   note @schema@.dedupe_note;
 begin
-  select n.* into note from @schema@.dedupe_note n where n.id = settle_note.id and not n.missed;
-  if note.id is null or @schema@.apply_notes_to(note.job_id) then
+  select n.* into note from @schema@.dedupe_note n where n.id = settle_note.id and not n.missed for update skip locked;
+  if not found then -- a claim has it, or had it
+    return not exists (select 1 from @schema@.dedupe_note n where n.id = settle_note.id and not n.missed);
+  elsif @schema@.apply_notes_to(note.job_id) then
     return true;
   elsif exists (select 1 from @schema@.job j where j.id = note.job_id and j.fence = 0 and not j.settled) then
     return false;
-  elsif not exists (select 1 from @schema@.dedupe_note n where n.id = note.id and not n.missed) then
-    return true; -- the claim that has come in between put it in
   elsif note.dedupe = 'one_more' then
     return @schema@.further_job(note);
   end if;
