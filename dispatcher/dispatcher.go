@@ -97,7 +97,7 @@ func (d *Dispatcher) run(ctx context.Context, until func(context.Context, *shift
 	defer end()
 	s := newShift(ctx, d, handlers)
 	defer s.conns.close()
-	if err := s.begin(ctx); err != nil || ctx.Err() != nil {
+	if begun, err := s.begin(ctx); err != nil || !begun {
 		return err
 	}
 	d.current.Store(s)

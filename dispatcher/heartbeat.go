@@ -42,7 +42,8 @@ func newHeart(s *shift) *heart {
 	}
 }
 
-// run beats until ctx ends.
+// run beats until ctx ends. A beat that is under way then comes to its end: what
+// is sent is not taken back.
 func (h *heart) run(ctx context.Context) {
 	timer := time.NewTimer(h.every)
 	defer timer.Stop()
@@ -55,7 +56,7 @@ func (h *heart) run(ctx context.Context) {
 			h.bell.answer()
 			h.due = time.Now()
 		}
-		timer.Reset(h.turn(ctx))
+		timer.Reset(h.turn(context.WithoutCancel(ctx)))
 	}
 }
 

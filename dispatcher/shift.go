@@ -93,20 +93,21 @@ func newShift(ctx context.Context, d *Dispatcher, handlers map[string]*handler) 
 }
 
 // begin registers, which must precede the first claim, and waits for a
-// database that is away. What the server refuses is an error.
-func (s *shift) begin(ctx context.Context) error {
+// database that is away; false if ctx ends first. What the server refuses is an
+// error.
+func (s *shift) begin(ctx context.Context) (begun bool, err error) {
 	retry := newBackoff(100*time.Millisecond, 10*time.Second)
 	for {
 		known, err := s.enrol(ctx)
 		if err == nil {
 			s.adviseOnPooler()
-			return s.prepare(known)
+			return true, s.prepare(known)
 		}
 		if ctx.Err() != nil {
-			return nil
+			return false, nil
 		}
 		if misfit(err) || !unavailable(err) {
-			return registerError(s.cfg.Schema, err)
+			return false, registerError(s.cfg.Schema, err)
 		}
 		s.trouble(ctx, "register", err)
 		_ = sleep(ctx, retry.NextBackOff())

@@ -21,9 +21,9 @@ func (s *shift) windDown() {
 	drain, cancel := context.WithTimeout(s.writes, drainTimeout)
 	defer cancel()
 	s.finisher.drain(drain)
-	s.deregister()
 	s.endKeep()
-	s.keepers.Wait()
+	s.keepers.Wait() // a heartbeat registers
+	s.deregister()
 }
 
 // endSlots lets handlers run for their grace, then ends their contexts, and at

@@ -3,6 +3,8 @@ package dispatcher_test
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -85,6 +87,43 @@ func TestC87ShutdownWithoutDatabase(t *testing.T) {
 	stop()
 	if e := r.awaitType(dispatcher.Unrecorded, id); e.Outcome != store.Released {
 		t.Errorf("unrecorded was %s, want released", e.Outcome)
+	}
+}
+
+// atRegister calls done when a registration has been answered.
+type atRegister struct{ done func() }
+
+type isRegister struct{}
+
+func (atRegister) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	return context.WithValue(ctx, isRegister{}, strings.Contains(q.SQL, "register("))
+}
+
+func (a atRegister) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
+	if ctx.Value(isRegister{}) == true {
+		a.done()
+	}
+}
+
+// TestStoppedAsItRegisters: it takes its registration back.
+func TestStoppedAsItRegisters(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	registered := false
+	cfg := r.pool.Config()
+	cfg.ConnConfig.Tracer = atRegister{sync.OnceFunc(func() {
+		registered = testdb.Value[bool](t, r.db, "select exists (select from lockstep.dispatcher)")
+		cancel()
+	})}
+	d := r.dispatcherOn(newPool(t, cfg), dispatcher.Config{})
+	dispatcher.Handle(d, "k", nop)
+	if err := d.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	if n := testdb.Value[int](t, r.db, "select count(*) from lockstep.dispatcher"); !registered || n != 0 {
+		t.Errorf("registered: %t; %d registrations are left", registered, n)
 	}
 }
 
