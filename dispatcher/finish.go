@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -112,17 +113,19 @@ func (f *finisher) gather(b *batch, now time.Time) (soonest time.Time) {
 	return soonest
 }
 
-// unrecorded counts the outcomes that the database does not know yet.
-func (f *finisher) unrecorded() int {
+// unrecorded reports whether there are outcomes that the database does not know
+// yet, or may not.
+func (f *finisher) unrecorded() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n := f.sending
-	for _, r := range f.waiting {
-		if !r.recorded {
-			n++
-		}
-	}
-	return n
+	return f.sending > 0 || slices.ContainsFunc(f.waiting, func(r *report) bool { return !r.recorded })
+}
+
+// open reports whether there is anything left to report.
+func (f *finisher) open() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.sending+len(f.waiting) > 0
 }
 
 // hurry tries at once what waits for the database to come back.
@@ -135,10 +138,15 @@ func (f *finisher) hurry() {
 
 // drain waits until all outcomes are recorded, or ctx ends, and then ends the
 // finisher. Those that are left are told, one by one: their jobs run again when
-// their leases end. A lane that has still to go on is left to others.
+// their leases end. A lane that has still to go on has a moment for it; then it
+// is left to others.
 func (f *finisher) drain(ctx context.Context) {
 	f.hurry()
-	for f.unrecorded() > 0 && f.shift.changed(ctx) == nil {
+	for f.unrecorded() && f.shift.changed(ctx) == nil {
+	}
+	moment, cancel := context.WithTimeout(ctx, laneTimeout)
+	defer cancel()
+	for f.open() && f.shift.changed(moment) == nil {
 	}
 	f.mu.Lock()
 	f.ended = true

@@ -10,6 +10,8 @@ import (
 const (
 	// drainTimeout is how long outcomes may wait for the database at the end.
 	drainTimeout = 10 * time.Second
+	// laneTimeout is how long lanes may then be refused that have still to go on.
+	laneTimeout = 250 * time.Millisecond
 	// deregisterTimeout is for a last courtesy.
 	deregisterTimeout = 2 * time.Second
 )

@@ -3,6 +3,9 @@ package dispatcher
 import (
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/lockstep-pg/lockstep/store"
 )
 
 // TestDeregistersLast: what might register again has ended before.
@@ -19,5 +22,18 @@ func TestDeregistersLast(t *testing.T) {
 	s.windDown()
 	if !tried.Load() {
 		t.Error("it does not deregister")
+	}
+}
+
+// TestDrainLetsLanesGoOn: a lane that was refused a moment ago is tried again.
+func TestDrainLetsLanesGoOn(t *testing.T) {
+	t.Parallel()
+	var tried atomic.Bool
+	s := stub(t, t.Context(), Config{}, func() { tried.Store(true) })
+	a := s.newAttempt(s.queues[0], store.Job{Kind: "k", OrderingKey: "a"}, time.Now())
+	s.finisher.waiting = []*report{{attempt: a, recorded: true, at: time.Now().Add(20 * time.Millisecond)}}
+	s.finisher.drain(t.Context())
+	if !tried.Load() {
+		t.Error("it is left to others at once")
 	}
 }
