@@ -13,8 +13,9 @@ const (
 	// idleGrace is how much longer than its handler's timeout a transaction may
 	// be idle, before the server takes its process for frozen.
 	idleGrace = 10 * time.Second
-	// commitTimeout leaves deferred triggers the time to give up on a lane's
-	// lock, with a message that names who holds it.
+	// commitTimeout leaves deferred triggers the time to give up on the lock of a
+	// lane whose holder is idle (10 s), with a message that names it. Behind one
+	// that is at work they wait longer; then the commit counts as unanswered.
 	commitTimeout   = 15 * time.Second
 	rollbackTimeout = 5 * time.Second
 )
