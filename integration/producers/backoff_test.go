@@ -44,6 +44,23 @@ func TestC71BackoffNeverOverflows(t *testing.T) {
 	}
 }
 
+// Jobs that have come to the cap do not come back together, as those that
+// killed their worker together would: attempts 1 and 4 wait 1 s and 8 s, 5 and
+// later ones are at the cap of 10 s.
+func TestBackoffSpreadsAtTheCap(t *testing.T) {
+	t.Parallel()
+	db := testdb.New(t)
+	db.Exec(t, "select lockstep.set_queue('q', backoff_base => '1 s', backoff_factor => 2, backoff_cap => '10 s')")
+	for attempt, spread := range map[int][2]float64{1: {0.8, 1.2}, 4: {6.4, 9.6}, 5: {8, 10}, 1000: {8, 10}} {
+		const draws = 200
+		if n := testdb.Value[int](t, db, `select count(distinct d.s) from generate_series(1, $1) i,
+			lateral (select extract(epoch from lockstep.backoff('q', $2 + 0 * i))::float8 as s) d where d.s between $3 and $4`,
+			draws, attempt, spread[0], spread[1]); n < draws*9/10 {
+			t.Errorf("attempt %d: %d of %d delays differ and are within %v s", attempt, n, draws, spread)
+		}
+	}
+}
+
 // failAt claims a job of a new queue, sets its attempts by hand, and fails it.
 func failAt(t *testing.T, db *testdb.DB, s *store.Store, queue string, attempts int) store.Job {
 	t.Helper()

@@ -254,7 +254,7 @@ func TestSeen_AClaimLooksForPayloadsOfItsKey(t *testing.T) {
 
 func TestSeen_APayloadThatComesMeanwhileIsKept(t *testing.T) {
 	prove(t, rule{
-		must: "what was noted for a job is forgotten up to the note that was put into it: a later one may have been committed since that was chosen",
+		must:    "what was noted for a job is forgotten up to the note that was put into it: a later one may have been committed since that was chosen",
 		without: map[string]cut{"up to": {[]edit{{"(own or o.turn between 1 and newest)", "(own or o.turn > 0)"}}, "payloads that wait: got 0, want 1"}},
 		scene: func(s *scene) {
 			other, worker := s.enter(), s.enter()

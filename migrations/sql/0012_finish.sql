@@ -174,7 +174,8 @@ begin
 end $lockstep$;
 
 -- backoff after the n-th attempt: base * factor^(n-1), within the cap, then
--- 20 % of jitter to both sides, within the cap again.
+-- 20 % of jitter to both sides, what is beyond the cap left out: jobs that all
+-- have come to the cap must not come back together.
 create or replace function @schema@.backoff(queue text, n integer) returns interval
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -183,13 +184,15 @@ declare
   base   double precision := 5;
   factor double precision := 2;
   cap    double precision := 3600;
+  wait   double precision;
 begin
   select extract(epoch from q.backoff_base), q.backoff_factor, extract(epoch from q.backoff_cap)
     into base, factor, cap from @schema@.queue q where q.name = backoff.queue;
   if not found then
     base := 5; factor := 2; cap := 3600;
   end if;
-  return least(cap, (0.8 + 0.4 * random()) * least(cap, base * power(factor, least(greatest(n, 1) - 1, 64)))) * interval '1 second';
+  wait := least(cap, base * power(factor, least(greatest(n, 1) - 1, 64)));
+  return (0.8 * wait + random() * (least(cap, 1.2 * wait) - 0.8 * wait)) * interval '1 second';
 end $lockstep$;
 
 -- end_jobs ends those that are over for good: jobs without a key at once, and
