@@ -66,6 +66,7 @@ func (r *apiRig) endless(t *testing.T, path, kind, length string, size int, sile
 	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\n%s\r\n\r\n", path, kind, length)
 	counted := make(chan int, 1)
 	go func() {
+		var err error
 		n, part := 0, []byte(`[{"kind": "k", "payload": "`)
 		if kind != "application/json" || !strings.Contains(path, "batch") {
 			part = part[1:]
