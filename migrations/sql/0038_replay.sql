@@ -206,7 +206,7 @@ begin
     run.ended_at := clock_timestamp();
   end if;
   if quick and done > 0 then
-    run.recent_at := run.recent_at || moment;
+    run.recent_at := run.recent_at || clock_timestamp(); -- its letters were replayed since moment: no second may have more
     run.recent := run.recent || done;
   end if;
   update @schema@.replay_run r
