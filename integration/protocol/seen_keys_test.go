@@ -77,7 +77,7 @@ func TestSeen_AnOlderPayloadDoesNotReplaceANewerOne(t *testing.T) {
 	prove(t, rule{
 		must: "a payload whose job was claimed before its commit goes into a job that others made meanwhile only if that was committed before it",
 		without: map[string]cut{"age": {[]edit{{
-			"coalesce(pg_visible_in_snapshot(j.enqueued_xid, note.seen), true) else j.note_turn < note.turn end", "true else true end",
+			"coalesce(pg_catalog.pg_visible_in_snapshot(enqueued_xid, seen), true) else note_turn < turn end", "true else true end",
 		}}, "got 2, want 3"}},
 		scene: func(s *scene) {
 			producer := s.enter()

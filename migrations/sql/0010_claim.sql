@@ -114,9 +114,8 @@ begin
 end $lockstep$;
 
 -- grant_claims makes jobs, whose rows the caller has locked and which have what
--- was noted for them, the worker's: a
--- new fence, a lease, an attempt. A job that another worker held until its
--- lease ended has been lost once more.
+-- was noted for them, the worker's: a new fence, a lease, an attempt. A job that
+-- another worker held until its lease ended has been lost once more.
 create or replace function @schema@.grant_claims(worker uuid, ids bigint[], lease interval) returns json
 language plpgsql
 set search_path = pg_catalog, pg_temp

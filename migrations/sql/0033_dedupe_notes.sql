@@ -30,6 +30,13 @@ begin
   end loop;
 end $lockstep$;
 
+-- note_is_newer tells whether a note was committed after the payload that a job
+-- has: of another note, whose turn is note_turn, or (0) its own, which a note may
+-- have seen committed. One that could not see counts as newer.
+create or replace function @schema@.note_is_newer(turn bigint, seen pg_snapshot, note_turn bigint, enqueued_xid xid8) returns boolean
+language sql immutable parallel safe
+return case note_turn when 0 then coalesce(pg_catalog.pg_visible_in_snapshot(enqueued_xid, seen), true) else note_turn < turn end;
+
 -- with_notes puts what was noted for jobs, whose rows the caller has locked, into
 -- those that have never been claimed, and answers which may be claimed: all but
 -- those of whose notes somebody else has one for a moment. For one more, what was
@@ -61,7 +68,7 @@ begin
       where o.queue = j.queue and o.tenant = j.tenant and o.dedupe_key = j.dedupe_key and o.turn > 0 and not o.missed
         and (o.job_id = j.id or
              o.kind = j.kind and o.dedupe = 'one_more'
-             and case j.note_turn when 0 then coalesce(pg_visible_in_snapshot(j.enqueued_xid, o.seen), true) else j.note_turn < o.turn end
+             and @schema@.note_is_newer(o.turn, o.seen, j.note_turn, j.enqueued_xid)
              and not exists (select 1 from @schema@.job h where h.id = o.job_id and h.fence = 0 and not h.settled offset 0)) offset 0) n;
   if notes is null then
     return ids;
@@ -211,8 +218,7 @@ begin
   holder := @schema@.key_holder(note.queue, note.tenant, note.dedupe_key);
   if holder.id is not null and not holder.claimed and holder.kind = note.kind then
     if not exists (
-      select 1 from @schema@.job j where j.id = holder.id and case j.note_turn when 0 then
-        coalesce(pg_visible_in_snapshot(j.enqueued_xid, note.seen), true) else j.note_turn < note.turn end)
+      select 1 from @schema@.job j where j.id = holder.id and @schema@.note_is_newer(note.turn, note.seen, j.note_turn, j.enqueued_xid))
     then
       delete from @schema@.dedupe_note n where n.id = note.id;
       return true;
