@@ -142,6 +142,8 @@ func (l *lookout) look(ctx context.Context, why Reason) {
 		return
 	}
 	l.retry.Reset()
+	l.count(why, claimed, time.Since(sent)) // before a handler can ask
+	l.leaseOnly = false
 	for _, job := range claimed.Jobs {
 		l.run(s.newAttempt(l.queue, job, sent))
 	}
@@ -150,8 +152,6 @@ func (l *lookout) look(ctx context.Context, why Reason) {
 		l.why.add(why) // there may be more, and then it was found for the same reason
 	}
 	l.sawNothing(mark, len(claimed.Jobs) == 0 && claimed.Parked == 0 && !claimed.More && !bounded)
-	l.count(why, claimed, time.Since(sent))
-	l.leaseOnly = false
 	s.saw(claimed, sent)
 	s.nudge()
 }
