@@ -196,8 +196,24 @@ begin
     outcome := 'created';
   else
     id := holder.id;
-    update @schema@.dedupe_note n set job_id = holder.id where n.job_id = own.id and not n.missed;
+    perform @schema@.note_anew(own.id, holder.id);
   end if;
+end $lockstep$;
+
+-- note_anew gives the notes that this transaction made for a job of its own,
+-- which has given way to another one, to that: as new notes, since the payload
+-- of the job itself was given before them and has just been noted.
+create or replace function @schema@.note_anew(gone bigint, holder bigint) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $lockstep$
+begin
+  with old as (delete from @schema@.dedupe_note n where n.job_id = gone and not n.missed returning n.*)
+  insert into @schema@.dedupe_note (job_id, run_at, max_attempts, priority, dedupe, queue, kind, tenant, ordering_key, dedupe_key, payload, headers)
+  select holder, o.run_at, o.max_attempts, o.priority, o.dedupe, o.queue, o.kind, o.tenant, o.ordering_key, o.dedupe_key, o.payload, o.headers
+    from old o order by o.id;
 end $lockstep$;
 
 -- alone_with_key tells whether a job that this transaction put into the live

@@ -9,7 +9,8 @@
 -- meanwhile, or is gone, is settled by due().
 
 -- apply_notes puts the newest notes into jobs that have never been claimed, and
--- whose rows the caller has locked. Like everything here, it waits for no note.
+-- whose rows the caller has locked. Like everything here, it waits for no note:
+-- one that somebody else has is left to them, or its payload could run twice.
 create or replace function @schema@.apply_notes(ids bigint[]) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -21,12 +22,14 @@ declare
   note record;
 begin
   for note in
-    select distinct on (n.job_id) n.job_id, n.turn, n.payload, n.headers from @schema@.dedupe_note n
-     where n.job_id = any (ids) and n.turn > 0 and not n.missed order by n.job_id, n.turn desc
+    select distinct on (l.job_id) l.*
+      from (select n.job_id, n.turn, n.payload, n.headers from @schema@.dedupe_note n
+             where n.job_id = any (ids) and n.turn > 0 and not n.missed for update skip locked) l
+     order by l.job_id, l.turn desc
   loop
     update @schema@.job j set payload = note.payload, headers = note.headers, note_turn = note.turn
      where j.id = note.job_id and j.note_turn < note.turn;
-    perform @schema@.forget_notes(note.job_id, note.turn, own => false);
+    perform @schema@.forget_notes(note.job_id, note.turn);
   end loop;
 end $lockstep$;
 
@@ -82,11 +85,11 @@ begin
   return ids;
 end $lockstep$;
 
--- forget_notes deletes the notes of a job up to the one that was put into it: a
--- later one may have come since that was chosen. own: all of them, as this
--- transaction is about to commit a newer one.
+-- forget_notes deletes the notes of a job up to the turn of the payload that was
+-- put into it: a later one may have been committed since that was drawn.
 drop function if exists @schema@.forget_notes(bigint, boolean);
-create or replace function @schema@.forget_notes(job_id bigint, newest bigint, own boolean) returns void
+drop function if exists @schema@.forget_notes(bigint, bigint, boolean);
+create or replace function @schema@.forget_notes(job_id bigint, newest bigint) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -96,7 +99,7 @@ as $lockstep$
 begin
   delete from @schema@.dedupe_note n where n.id = any (array(
     select o.id from @schema@.dedupe_note o
-     where o.job_id = forget_notes.job_id and not o.missed and (own or o.turn between 1 and newest) for update skip locked));
+     where o.job_id = forget_notes.job_id and not o.missed and o.turn between 1 and newest for update skip locked));
 end $lockstep$;
 
 -- apply_notes_to does so for a job, if its row can be locked; false if not, or
@@ -130,13 +133,19 @@ set enable_bitmapscan = off
 as $lockstep$
 declare
   sees  constant boolean := current_setting('transaction_isolation') in ('read committed', 'read uncommitted');
+  fresh bigint;
 begin
+  if not exists (select 1 from @schema@.dedupe_note n where n.id = new.id) then
+    return null; -- it was given to another job since (note_anew)
+  end if;
   if sees and current_setting('lockstep.signals', true) is distinct from 'off' then
     perform @schema@.place_noted();
     perform 1 from @schema@.job j where j.id = new.job_id and j.fence = 0 and not j.settled for update skip locked;
     if found then
-      update @schema@.job j set payload = new.payload, headers = new.headers, note_turn = @schema@.next_turn() where j.id = new.job_id;
-      perform @schema@.forget_notes(new.job_id, 0, own => true);
+      fresh := @schema@.next_turn();
+      update @schema@.job j set payload = new.payload, headers = new.headers, note_turn = fresh where j.id = new.job_id;
+      delete from @schema@.dedupe_note n where n.id = new.id;
+      perform @schema@.forget_notes(new.job_id, fresh);
       return null;
     end if;
   end if;
@@ -212,8 +221,8 @@ set enable_bitmapscan = off
 set lock_timeout = '2ms'
 as $lockstep$
 declare
-  holder  record;
-  job     @schema@.job;
+  holder record;
+  job    @schema@.job;
 begin
   holder := @schema@.key_holder(note.queue, note.tenant, note.dedupe_key);
   if holder.id is not null and not holder.claimed and holder.kind = note.kind then
@@ -235,24 +244,22 @@ begin
   job.ordering_key := coalesce(holder.ordering_key, note.ordering_key);
   job.priority := note.priority; job.max_attempts := note.max_attempts;
   job.run_at := clock_timestamp() + '1 day'::interval; -- scheduled, so that no trigger places it
-  begin
-    if not @schema@.insert_job(job, holder.seat) then
-      return false;
-    end if;
-    if (select g.outcome <> 'created' from @schema@.pass_gate(job.id, job.queue, job.tenant, job.dedupe_key, 'one_more', null) g) then
-      raise exception using errcode = 'lock_not_available'; -- undone: the next look will find who was there
-    end if;
-  exception
-    when lock_not_available then
-      return false;
-    when integrity_constraint_violation then -- a limit was lowered: due() must not fail for good
-      update @schema@.dedupe_note n set missed = true where n.id = note.id;
-      return true;
-  end;
+  if not @schema@.insert_job(job, holder.seat) then
+    return false;
+  end if;
+  if (select g.outcome <> 'created' from @schema@.pass_gate(job.id, job.queue, job.tenant, job.dedupe_key, 'one_more', null) g) then
+    raise exception using errcode = 'lock_not_available'; -- undone: the next look will find who was there
+  end if;
   update @schema@.job j set run_at = note.run_at, note_turn = note.turn where j.id = job.id;
   delete from @schema@.dedupe_note n where n.id = note.id;
   perform @schema@.signal('d', note.queue, (extract(epoch from note.run_at) * 1000)::bigint);
   return true;
+exception
+  when lock_not_available then -- of any statement: a table that grows has a lock, too
+    return false;
+  when integrity_constraint_violation then -- a limit was lowered: due() must not fail for good
+    update @schema@.dedupe_note n set missed = true where n.id = note.id;
+    return true;
 end $lockstep$;
 
 -- noted_payloads are payloads that were given for jobs that are there and are
