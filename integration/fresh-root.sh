@@ -58,7 +58,11 @@ show() {
   inside "$@" >"$root/log" 2>&1 || status=$?
   tail -n 25 "$root/log"
   echo "-- $title: ended in $status after $((SECONDS - begun)) s"
-  [ "$status" = 0 ] || failed=1
+  if [ "$status" != 0 ]; then
+    failed=1
+    echo "-- what failed:"
+    grep -A 15 -e '--- FAIL' -e '^panic:' -e 'DATA RACE' "$root/log" | tail -n 200 || true
+  fi
 }
 
 show root /srv/lockstep make demo
