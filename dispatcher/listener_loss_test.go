@@ -20,7 +20,7 @@ import (
 // ownServer is a rig whose server may be stopped.
 func ownServer(t *testing.T) (*rig, *postgres.Server) {
 	t.Helper()
-	server, err := postgres.Start(t.Context(), postgres.Config{})
+	server, err := postgres.Start(t.Context(), postgres.Config{InMemory: true})
 	if err != nil {
 		t.Fatal(err)
 	}

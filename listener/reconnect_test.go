@@ -48,7 +48,7 @@ func TestC1TerminatedBackendIsReplacedAtOnce(t *testing.T) {
 // C1, C4: the server is away for several attempts, each of them fresh.
 func TestC4ServerStoppedAndStarted(t *testing.T) {
 	t.Parallel()
-	server, err := postgres.Start(t.Context(), postgres.Config{})
+	server, err := postgres.Start(t.Context(), postgres.Config{InMemory: true})
 	if err != nil {
 		t.Fatal(err)
 	}

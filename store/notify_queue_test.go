@@ -18,7 +18,7 @@ import (
 // transaction open is named, and while it does, the queue fills up.
 func TestC10_WhoHoldsTheNotifyQueueBack(t *testing.T) {
 	t.Parallel()
-	server, err := postgres.Start(t.Context(), postgres.Config{}) // the queue is the whole server's
+	server, err := postgres.Start(t.Context(), postgres.Config{InMemory: true}) // the queue is the whole server's
 	if err != nil {
 		t.Fatal(err)
 	}

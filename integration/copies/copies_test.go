@@ -274,7 +274,7 @@ func TestPromotedStandby(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	primary, err := postgres.Start(ctx, postgres.Config{})
+	primary, err := postgres.Start(ctx, postgres.Config{InMemory: true})
 	if err != nil {
 		t.Fatal(err)
 	}

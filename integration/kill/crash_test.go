@@ -16,7 +16,7 @@ import (
 func TestC23ServerCrash(t *testing.T) {
 	t.Parallel()
 	const lease = 10 * time.Second
-	server, err := postgres.Start(t.Context(), postgres.Config{})
+	server, err := postgres.Start(t.Context(), postgres.Config{InMemory: true})
 	if err != nil {
 		t.Fatal(err)
 	}

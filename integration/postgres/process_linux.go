@@ -28,3 +28,14 @@ func childrenOf(pid int) []int {
 	}
 	return children
 }
+
+// freeInMemory is the number of bytes free in a folder that is in memory; 0 for
+// any other.
+func freeInMemory(dir string) uint64 {
+	const tmpfs = 0x01021994
+	var stat syscall.Statfs_t
+	if syscall.Statfs(dir, &stat) != nil || int64(stat.Type) != tmpfs {
+		return 0
+	}
+	return stat.Bavail * uint64(stat.Bsize)
+}

@@ -75,7 +75,7 @@ func (s *Server) chooseDir() (err error) {
 		s.config.Dir, err = filepath.Abs(s.config.Dir)
 		return err
 	}
-	if s.temporary, err = newTemporary(s.owner); err != nil {
+	if s.temporary, err = newTemporary(s.owner, s.config.bases()); err != nil {
 		return err
 	}
 	s.config.Dir = filepath.Join(s.temporary.dir, "data")

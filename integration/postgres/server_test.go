@@ -44,6 +44,28 @@ func TestDurable(t *testing.T) {
 	}
 }
 
+// TestInMemory: the folder is in memory where that was asked for and there is
+// room, and nowhere else.
+func TestInMemory(t *testing.T) {
+	for _, test := range []struct {
+		config Config
+		tmpdir string
+		want   bool
+	}{
+		{Config{InMemory: true}, "", freeInMemory(memory) >= roomInMemory},
+		{Config{InMemory: true}, reachableTempDir(t), false},
+		{Config{}, "", false},
+	} {
+		t.Setenv("TMPDIR", test.tmpdir)
+		if dir := start(t, test.config).Dir(); strings.HasPrefix(dir, memory) != test.want {
+			t.Errorf("in memory %v, TMPDIR %q: the server's folder is %s", test.config.InMemory, test.tmpdir, dir)
+		}
+	}
+	if freeInMemory("/proc") != 0 || freeInMemory("/missing") != 0 {
+		t.Error("what is no memory has room")
+	}
+}
+
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
@@ -137,7 +159,7 @@ func reachableTempDir(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder, err := newTemporary(owner)
+	folder, err := newTemporary(owner, Config{}.bases())
 	if err != nil {
 		t.Fatal(err)
 	}

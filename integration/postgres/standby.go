@@ -30,7 +30,7 @@ func (s *Server) Standby(ctx context.Context, config Config) (*Server, error) {
 	settings["primary_conninfo"] = fmt.Sprintf("host=%s port=%d user=%s application_name=standby", host, s.Port(), superuser)
 	settings["wal_retrieve_retry_interval"] = "100ms" // default: 5 s until it follows a primary that was restarted
 	config.Settings = settings
-	config.BinDir, config.Durable, config.MaxConnections = s.config.BinDir, s.config.Durable, s.config.MaxConnections
+	config.BinDir, config.Durable, config.InMemory, config.MaxConnections = s.config.BinDir, s.config.Durable, s.config.InMemory, s.config.MaxConnections
 	standby := &Server{config: config, owner: s.owner}
 	if err := standby.follow(ctx, s); err != nil {
 		return nil, errors.Join(fmt.Errorf("creating a standby: %w", err), standby.Close())

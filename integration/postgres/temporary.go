@@ -23,10 +23,25 @@ type temporary struct {
 	lock *os.File
 }
 
-// newTemporary makes a folder below the system's temporary one, or where the
-// server's user can't reach that, below one that it can.
-func newTemporary(o *owner) (*temporary, error) {
+// memory is where Linux keeps files in memory.
+const memory = "/dev/shm"
+
+// roomInMemory is what has to be free there, in bytes: several servers may be
+// at work at once, with up to a gigabyte of log each.
+const roomInMemory = 4 << 30
+
+// bases are the folders to try for a temporary one, in order.
+func (c Config) bases() []string {
 	tried := []string{os.TempDir(), "/tmp", "/var/tmp"}
+	if c.InMemory && os.Getenv("TMPDIR") == "" && freeInMemory(memory) >= roomInMemory {
+		return append([]string{memory}, tried...)
+	}
+	return tried
+}
+
+// newTemporary makes a folder below the first of some that the server's user
+// can reach.
+func newTemporary(o *owner, tried []string) (*temporary, error) {
 	for _, base := range tried {
 		if o.reaches(base) {
 			removeStale(base)

@@ -87,7 +87,7 @@ func TestSecondSIGTERM(t *testing.T) {
 // works again by itself.
 func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
-	server, err := postgres.Start(t.Context(), postgres.Config{})
+	server, err := postgres.Start(t.Context(), postgres.Config{InMemory: true})
 	if err != nil {
 		t.Fatal(err)
 	}

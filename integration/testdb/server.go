@@ -70,7 +70,7 @@ func closeShared() error {
 func Server(t testing.TB) *postgres.Server {
 	t.Helper()
 	shared.once.Do(func() {
-		shared.server, shared.err = postgres.Start(context.Background(), postgres.Config{})
+		shared.server, shared.err = postgres.Start(context.Background(), postgres.Config{InMemory: true})
 	})
 	if shared.err != nil {
 		t.Fatal(shared.err)

@@ -65,7 +65,7 @@ func TestDemoKeepsItsPromisesAndLeavesNothing(t *testing.T) {
 
 func TestDemoSaysWhenCommitTimesAreNotKept(t *testing.T) {
 	t.Parallel()
-	server, err := postgres.Start(t.Context(), postgres.Config{Settings: map[string]string{"track_commit_timestamp": "off"}})
+	server, err := postgres.Start(t.Context(), postgres.Config{InMemory: true, Settings: map[string]string{"track_commit_timestamp": "off"}})
 	if err != nil {
 		t.Fatal(err)
 	}
