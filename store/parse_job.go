@@ -38,6 +38,10 @@ var jobFields = map[string]func(*NewJob, json.RawMessage) error{
 // default.
 const NoAttempt = "is 0; it must be from 1 to 32767"
 
+// TwoDueTimes is what is wrong with a run_at that is given together with a delay,
+// whatever the two are.
+const TwoDueTimes = "is given together with delay; give one of them"
+
 // EmptyText says what is wrong with a field that is given and empty. Whoever
 // gives one has lost a value on the way: a job without its ordering key would run
 // out of order, and a filter without its kind would mean every kind. None is
@@ -50,7 +54,7 @@ func EmptyText(field string) string {
 }
 
 // ParseJob reads one job as a JSON object, whose fields are the arguments of
-// enqueue; delay is a duration as in "90s", run_at a time by RFC 3339. Unlike
+// enqueue; delay is a duration as in "90s", run_at a time by RFC 3339, null none. Unlike
 // encoding/json it takes a key only in its exact spelling and only once, and no
 // text that it would have to mend. Numbers in the payload keep their digits.
 //
@@ -62,23 +66,27 @@ func ParseJob(line []byte) (NewJob, error) {
 	if start, err := dec.Token(); err != nil || start != json.Delim('{') {
 		return job, errors.New("not a JSON object")
 	}
-	seen := make(map[string]bool)
+	given := make(map[string]bool) // false: as null
 	for dec.More() {
 		key, value, err := member(dec)
 		if err != nil {
 			return job, err
 		}
 		set, known := jobFields[key]
+		_, twice := given[key]
 		switch {
 		case !known:
 			return job, fmt.Errorf("unknown key %.100q", key)
-		case seen[key]:
+		case twice:
 			return job, fmt.Errorf("key %q appears twice", key)
 		}
-		seen[key] = true
+		given[key] = string(value) != "null"
 		if err := set(&job, value); err != nil {
 			return job, refuse(key, err.Error())
 		}
+	}
+	if given["run_at"] && given["delay"] {
+		return job, refuse("run_at", TwoDueTimes)
 	}
 	return job, end(dec)
 }

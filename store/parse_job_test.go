@@ -17,14 +17,14 @@ var jobFields = strings.Fields("kind payload queue tenant ordering_key priority 
 func TestParseJobReadsEveryField(t *testing.T) {
 	t.Parallel()
 	got, err := store.ParseJob([]byte(`{"kind": "k", "payload": [1.50], "queue": "q", "tenant": "t", "ordering_key": "o", "priority": -3,
-		"run_at": "2030-01-31T12:00:00Z", "delay": "90s", "max_attempts": 4, "dedupe_key": "d",
+		"run_at": "2030-01-31T12:00:00Z", "max_attempts": 4, "dedupe_key": "d",
 		"dedupe": "replace", "idempotency_key": "i", "headers": {"a": "b"}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := store.NewJob{
 		Kind: "k", Payload: json.RawMessage("[1.50]"), Queue: "q", Tenant: "t", OrderingKey: "o", Priority: -3,
-		RunAt: time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC), Delay: 90 * time.Second, MaxAttempts: 4, DedupeKey: "d",
+		RunAt: time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC), MaxAttempts: 4, DedupeKey: "d",
 		Dedupe: store.DedupeReplace, IdempotencyKey: "i",
 		Headers: map[string]string{"a": "b"},
 	}
@@ -45,6 +45,7 @@ func TestParseJobRefuses(t *testing.T) {
 		`{"Kind": "k"}`:                       `unknown key "Kind"`,
 		`{"kind": "k", "prority": 1}`:         `unknown key "prority"`,
 		`{"kind": "k", "kind": "l"}`:          `key "kind" appears twice`,
+		`{"kind": null, "kind": "l"}`:         `key "kind" appears twice`,
 		`{"kind": 1}`:                         "kind must be a string",
 		`{"kind": "\ud800"}`:                  "kind holds a lone surrogate",
 		`{"kind": "\udc00"}`:                  "kind holds a lone surrogate",
@@ -71,6 +72,23 @@ func TestParseJobRefuses(t *testing.T) {
 		if _, err := store.ParseJob([]byte(line)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: err = %v, want one that says %q", line, err, says)
 		}
+	}
+}
+
+// Of two due times one would be dropped, also if they are those that mean now.
+func TestParseJobTakesOneDueTime(t *testing.T) {
+	t.Parallel()
+	for _, both := range []string{
+		`"run_at": "2030-01-31T12:00:00Z", "delay": "90s"`, `"delay": "0s", "run_at": "2030-01-31T12:00:00Z"`,
+		`"run_at": "0001-01-01T00:00:00Z", "delay": "90s"`,
+	} {
+		if _, err := store.ParseJob([]byte("{" + both + "}")); err == nil || !strings.HasPrefix(err.Error(), "run_at is given together with delay") {
+			t.Errorf("%s: %v", both, err)
+		}
+	}
+	job, err := store.ParseJob([]byte(`{"run_at": null, "delay": "90s"}`))
+	if diff := cmp.Diff(store.NewJob{Delay: 90 * time.Second}, job); err != nil || diff != "" {
+		t.Errorf("null beside a delay: %v (-want +got):\n%s", err, diff)
 	}
 }
 

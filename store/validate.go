@@ -84,7 +84,7 @@ func (j NewJob) checkNumbers() error {
 func (j NewJob) when(w *wireJob) error {
 	switch {
 	case !j.RunAt.IsZero() && j.Delay != 0:
-		return refuse("run_at", "is given together with delay; give one of them")
+		return refuse("run_at", TwoDueTimes)
 	case j.Delay < 0:
 		return refuse("delay", fmt.Sprintf("is %s; it can't be negative", j.Delay))
 	case j.Delay > 0:

@@ -119,6 +119,9 @@ func (c *enqueueCommand) job() (store.NewJob, error) {
 			return job, refusedFlag(flag.field, store.EmptyText(flag.field))
 		}
 	}
+	if c.RunAt != nil && c.Delay != nil {
+		return job, refusedFlag("run_at", store.TwoDueTimes)
+	}
 	if c.MaxAttempts != nil && *c.MaxAttempts == 0 {
 		return job, refusedFlag("max_attempts", store.NoAttempt)
 	}

@@ -78,6 +78,8 @@ var badJobs = map[string]struct {
 	"run_at year 10000":     {"run_at", nil, `{"kind": "k", "run_at": "10000-01-01T00:00:00Z"}`},
 	"run_at year 10000 UTC": {"run_at", []string{"--kind", "k", "--run-at", "9999-12-31T23:00:00-05:00"}, `{"kind": "k", "run_at": "9999-12-31T23:00:00-05:00"}`},
 	"run_at and delay":      {"run_at", []string{"--kind", "k", "--run-at", "2999-01-01T00:00:00Z", "--delay", "1s"}, `{"kind": "k", "run_at": "2999-01-01T00:00:00Z", "delay": "1s"}`},
+	"run_at and no delay":   {"run_at", []string{"--kind", "k", "--run-at", "2999-01-01T00:00:00Z", "--delay", "0s"}, `{"kind": "k", "run_at": "2999-01-01T00:00:00Z", "delay": "0s"}`},
+	"delay and year 1":      {"run_at", []string{"--kind", "k", "--run-at", "0001-01-01T00:00:00Z", "--delay", "1s"}, `{"kind": "k", "run_at": "0001-01-01T00:00:00Z", "delay": "1s"}`},
 	"negative delay":        {"delay", []string{"--kind", "k", "--delay", "-1s"}, `{"kind": "k", "delay": "-1s"}`},
 	"max_attempts 32768":    {"max_attempts", []string{"--kind", "k", "--max-attempts", "32768"}, `{"kind": "k", "max_attempts": 32768}`},
 	"max_attempts -1":       {"max_attempts", []string{"--kind", "k", "--max-attempts", "-1"}, `{"kind": "k", "max_attempts": -1}`},
