@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -73,15 +74,28 @@ func command(db *testdb.DB, args ...string) *exec.Cmd {
 // run starts lockstep run and waits until it is ready.
 func run(t *testing.T, db *testdb.DB, args ...string) *sidecar {
 	t.Helper()
-	s := &sidecar{address: freeAddress(t)}
-	cmd := command(db, append([]string{"run", "--listen", s.address}, args...)...)
-	s.Process = workerproc.StartCommand(t, "sidecar", cmd)
-	until(t, "the sidecar is ready: "+s.Stderr(), func() bool {
+	cmd := command(db, append([]string{"run", "--listen", "127.0.0.1:0"}, args...)...)
+	s := &sidecar{Process: workerproc.StartCommand(t, "sidecar", cmd)}
+	until(t, "the sidecar listens", func() bool {
+		select {
+		case <-s.Done():
+			t.Fatal("the sidecar ended")
+		default:
+		}
+		if at := listening.FindStringSubmatch(s.Stderr()); at != nil {
+			s.address = at[1]
+		}
+		return s.address != ""
+	})
+	until(t, "the sidecar is ready", func() bool {
 		status, _ := get("http://" + s.address + "/readyz")
 		return status == http.StatusOK
 	})
 	return s
 }
+
+// listening is what a sidecar logs of its address.
+var listening = regexp.MustCompile(`"msg":"listening","address":"([^"]+)"`)
 
 // freeAddress is one on loopback that nobody listens on just now.
 func freeAddress(t *testing.T) string {
@@ -96,7 +110,10 @@ func freeAddress(t *testing.T) string {
 
 // get fetches a page; status 0 if it can't be had.
 func get(url string) (status int, body string) {
-	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{
+		Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	r, err := client.Get(url)
 	if err != nil {
 		return 0, err.Error()
