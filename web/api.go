@@ -46,6 +46,9 @@ type APIConfig struct {
 	// MaxWaiters bounds the requests that wait for a job's end. Zero: 100.
 	MaxWaiters int
 
+	// MaxDrains bounds the drains that are under way. Zero: 4.
+	MaxDrains int
+
 	// Timeout bounds a request that neither streams nor waits. Zero: 10 s.
 	Timeout time.Duration
 
@@ -76,6 +79,7 @@ func (c APIConfig) withDefaults() APIConfig {
 	setDefault(&c.Schema, store.DefaultSchema)
 	setDefault(&c.MaxBody, 4<<20)
 	setDefault(&c.MaxWaiters, 100)
+	setDefault(&c.MaxDrains, 4)
 	setDefault(&c.Timeout, 10*time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -101,9 +105,10 @@ type API struct {
 	spec    []byte
 	origins *http.CrossOriginProtection
 
-	bodies  chan struct{} // held while a body is read and worked on
-	batches chan struct{}
-	waiters chan struct{}
+	bodies  places // held while a body is read and worked on
+	batches places
+	waiters places
+	drains  places
 	stopped chan struct{}
 	stop    sync.Once
 }
@@ -114,13 +119,14 @@ const (
 	maxBatches = 4
 )
 
-// NewAPI returns an API. Mount it at /v1/ and /openapi.json.
+// NewAPI returns an API. Mount it at /v1/ and /openapi.json. It answers 404 for a
+// path that is not clean, as /v1//jobs; an http.ServeMux before it redirects that.
 func NewAPI(c APIConfig) *API {
 	c = c.withDefaults()
 	a := &API{
 		config: c, store: store.New(c.Pool).In(c.Schema), mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(),
-		bodies: make(chan struct{}, maxBodies), batches: make(chan struct{}, maxBatches),
-		waiters: make(chan struct{}, c.MaxWaiters), stopped: make(chan struct{}),
+		bodies: make(places, maxBodies), batches: make(places, maxBatches),
+		waiters: make(places, c.MaxWaiters), drains: make(places, c.MaxDrains), stopped: make(chan struct{}),
 	}
 	a.huma = humago.New(a.mux, huma.Config{
 		OpenAPI: &huma.OpenAPI{

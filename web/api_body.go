@@ -155,6 +155,8 @@ func decodeValue(value json.RawMessage, field reflect.Value) string {
 	}
 	var kind *json.UnmarshalTypeError
 	switch err := json.Unmarshal(value, field.Addr().Interface()); {
+	case hasNull(value, field.Type()):
+		return fmt.Sprintf("is or holds a null; it must be %s", jsonType(field.Type()))
 	case errors.As(err, &kind):
 		return fmt.Sprintf("is or holds a %.20s; it must be %s", kind.Value, jsonType(field.Type()))
 	case err != nil: // a time is the only type here that reads itself
@@ -162,6 +164,19 @@ func decodeValue(value json.RawMessage, field reflect.Value) string {
 	}
 	return ""
 }
+
+// hasNull tells whether a value is null, or a list with one, where a type has no
+// place for it: encoding/json would leave a zero there.
+func hasNull(value json.RawMessage, t reflect.Type) bool {
+	var list []json.RawMessage
+	if t.Kind() == reflect.Slice && json.Unmarshal(value, &list) == nil && list != nil {
+		return slices.ContainsFunc(list, func(element json.RawMessage) bool { return hasNull(element, t.Elem()) })
+	}
+	return string(value) == "null" && !takesNull(t)
+}
+
+// takesNull tells whether a type has a place for null. A map has: no headers.
+func takesNull(t reflect.Type) bool { return t.Kind() == reflect.Pointer || t.Kind() == reflect.Map }
 
 // jsonType is what a type of Go is in JSON.
 func jsonType(t reflect.Type) string {
@@ -204,10 +219,21 @@ func notEmpty(fields map[string]*string) error {
 	return nil
 }
 
-// documentBody tells in the API's description that a route takes a T.
+// documentBody tells in the API's description that a route takes a T, of which an
+// optional field may be null if its type has a place for that.
 func documentBody[T any](a *API, path string, types ...string) {
 	registry := a.huma.OpenAPI().Components.Schemas
 	schema := registry.Schema(reflect.TypeFor[T](), true, "")
+	body := registry.SchemaFromRef(schema.Ref)
+	for i, name := range fieldNames(reflect.TypeFor[T]()) {
+		field, described := reflect.TypeFor[T]().Field(i).Type, body.Properties[name]
+		if takesNull(field) && !slices.Contains(body.Required, name) && !described.Nullable {
+			described.Nullable = true
+			if described.Enum != nil {
+				described.Enum = append(described.Enum, nil)
+			}
+		}
+	}
 	content := map[string]*huma.MediaType{}
 	for _, name := range types {
 		content[name] = &huma.MediaType{Schema: schema}

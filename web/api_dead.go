@@ -39,7 +39,7 @@ type (
 		IDs         []int64    `json:"ids,omitempty" maxItems:"1000" nullable:"false"`
 		All         bool       `json:"all,omitempty" doc:"Must be true if no filter and no ids are given."`
 		Rate        *float64   `json:"rate,omitempty" exclusiveMinimum:"0" maximum:"1000" doc:"Letters a second, by all processes together; 10 by default."`
-		StartedBy   string     `json:"started_by,omitempty" maxLength:"200"`
+		StartedBy   *string    `json:"started_by,omitempty" maxLength:"200"`
 	}
 	startReplayIn struct {
 		JSON object[startReplayBody]
@@ -154,7 +154,7 @@ func (a *API) startReplay(ctx context.Context, in *startReplayIn) (*startReplayO
 	if err := notEmpty(map[string]*string{"queue": b.Queue, "kind": b.Kind, "tenant": b.Tenant, "ordering_key": b.OrderingKey, "error": b.Error}); err != nil {
 		return nil, err
 	}
-	r := store.NewReplay{IDs: b.IDs, StartedBy: b.StartedBy, Filter: store.DeadFilter{
+	r := store.NewReplay{IDs: b.IDs, StartedBy: orZero(b.StartedBy), Filter: store.DeadFilter{
 		Queue: orZero(b.Queue), Kind: orZero(b.Kind), Tenant: orZero(b.Tenant), OrderingKey: orZero(b.OrderingKey), Error: orZero(b.Error),
 		DiedFrom: orZero(b.DiedFrom), DiedBefore: orZero(b.DiedBefore),
 	}}

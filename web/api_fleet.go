@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -61,7 +62,7 @@ func (a *API) fleetRoutes() {
 	}
 	route(a, huma.Operation{
 		OperationID: "drain", Method: http.MethodPost, Path: drainPath, Summary: "Work until nothing is ready, or the time is over",
-		Description: "For a cron tick, or a platform's function.",
+		Description: "For a cron tick, or a platform's function. 503 if too many drain.",
 	}, longestRequest, a.drain)
 }
 
@@ -81,6 +82,11 @@ func (a *API) drain(ctx context.Context, in *drainIn) (*drainOut, error) {
 	if err != nil || longest <= 0 || longest > longestWait {
 		return nil, newProblem(http.StatusUnprocessableEntity, "query.max_time", "it must be a time as in 50s, above 0 and up to 5m")
 	}
+	release, ok := a.drains.take()
+	if !ok {
+		return nil, newProblem(http.StatusServiceUnavailable, "", fmt.Sprintf("%d drains are under way, and no more may be at a time; they do the work, or send it again when one has ended", cap(a.drains)))
+	}
+	defer release()
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	done, err := a.config.Drain(ctx)

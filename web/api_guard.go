@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -91,6 +92,10 @@ const bodyTime = 10 * time.Second
 // serve hands a request to its route, or says that there is none.
 func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 	defer a.recover(w, r)
+	if asked := r.URL.EscapedPath(); path.Clean(asked) != asked { // the mux would redirect, in HTML
+		writeProblem(w, nothingThere())
+		return
+	}
 	if _, pattern := a.mux.Handler(r); pattern == "" {
 		a.noRoute(w, r)
 		return
@@ -135,19 +140,29 @@ func queryProblem(query string) *problem {
 	return nil
 }
 
-// enter takes a place, waiting for one as long as a request may take.
-func (a *API) enter(ctx context.Context, places chan struct{}) (release func(), ok bool) {
-	release = func() { <-places }
-	select { // one is free, mostly, and no timer is needed
-	case places <- struct{}{}:
-		return release, true
+// places bound how many requests do something at a time.
+type places chan struct{}
+
+// take takes a place, if one is free.
+func (p places) take() (release func(), ok bool) {
+	select {
+	case p <- struct{}{}:
+		return func() { <-p }, true
 	default:
+		return nil, false
+	}
+}
+
+// enter takes a place, waiting for one as long as a request may take.
+func (a *API) enter(ctx context.Context, p places) (release func(), ok bool) {
+	if release, ok := p.take(); ok { // mostly, and no timer is needed
+		return release, true
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.config.Timeout)
 	defer cancel()
 	select {
-	case places <- struct{}{}:
-		return release, true
+	case p <- struct{}{}:
+		return func() { <-p }, true
 	case <-ctx.Done():
 		return nil, false
 	}
@@ -162,8 +177,12 @@ func (a *API) noRoute(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", allow)
 		writeProblem(w, newProblem(answer.status, "method", r.Method+" is not allowed here; allowed: "+allow))
 	default:
-		writeProblem(w, newProblem(http.StatusNotFound, "path", "there is nothing at this path; /openapi.json lists what there is"))
+		writeProblem(w, nothingThere())
 	}
+}
+
+func nothingThere() *problem {
+	return newProblem(http.StatusNotFound, "path", "there is nothing at this path; /openapi.json lists what there is")
 }
 
 // answerProbe keeps of an answer what its status and headers are.

@@ -4,14 +4,17 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -115,6 +118,19 @@ func TestStrictRequests(t *testing.T) {
 		{"POST", "/v1/dead/replay", `{"died_from": "soon"}`, `422 body.died_from died_from is "soon"; it must be a time`},
 		{"POST", "/v1/dead/replay", `{"ids": ["1"]}`, "422 body.ids ids is or holds a string; it must be a list, each of it a whole number of 64 bits"},
 		{"POST", "/v1/jobs/1/reschedule", `{"run_at": 5}`, "422 body.run_at run_at is 5; it must be a time"},
+		{"POST", "/v1/dead/replay", `{"ids": [null]}`, "422 body.ids ids is or holds a null; it must be a list, each of it a whole number of 64 bits"},
+		{"POST", "/v1/dead/replay", `{"ids": [1, null]}`, "422 body.ids ids is or holds a null"},
+		{"POST", "/v1/dead/replay", `{"ids": null, "all": true}`, "422 body.ids ids is or holds a null"},
+		{"POST", "/v1/dead/replay", `{"kind": "k", "all": null}`, "422 body.all all is or holds a null; it must be true or false"},
+		{"POST", "/v1/queues", `{"name": null, "on_dead": "block"}`, "422 body.name name is or holds a null; it must be a string"},
+		{"POST", "/v1/lanes/unblock", `{"ordering_key": null}`, "422 body.ordering_key ordering_key is or holds a null"},
+		{"POST", "/v1/lanes/skip-head", `{}`, "422 body.ordering_key ordering_key must not be empty"},
+		{"POST", "/v1/lanes/skip-head", `{"ordering_key": "a", "queue": ""}`, "422 body.queue queue must not be empty"},
+		{"POST", "/v1/jobs/1/priority", `{"priority": null}`, "422 body.priority it is missing"},
+		{"POST", "/v1/jobs/1/reschedule", `{"run_at": null, "delay": null}`, "422 body.run_at one of run_at and delay must be given"},
+		{"POST", "/v1/jobs/1/reschedule", `{"run_at": "2030-01-31T12:00:00Z", "delay": "0s"}`, "422 body.run_at one of run_at and delay must be given"},
+		{"POST", "/v1/jobs", `{"kind": "k", "run_at": "2030-01-31T12:00:00Z", "delay": "0s"}`, "422 body.run_at run_at is given together with delay"},
+		{"POST", "/v1/jobs", `{"kind": null}`, "422 body.kind kind must not be empty"},
 		{"POST", "/v1/jobs", `{"kind": ""}`, "422 body.kind kind must not be empty"},
 		{"POST", "/v1/jobs", `{"kind": "k", "queue": ""}`, "422 body.queue queue must not be empty"},
 		{"POST", "/v1/jobs", `{"kind": "k", "headers": {"a": null}}`, "422 body.headers headers must be an object of strings"},
@@ -161,6 +177,54 @@ func TestStrictRequests(t *testing.T) {
 	if n := testdb.Value[int](t, r.db, "select (select count(*) from lockstep.job) + (select count(*) from lockstep.pause) + (select count(*) from lockstep.replay_run)"); n != 0 {
 		t.Errorf("%d rows were written", n)
 	}
+}
+
+// TestNullForNone: a body may give as null what it may leave out, and the
+// description says so of exactly what is taken.
+func TestNullForNone(t *testing.T) {
+	t.Parallel()
+	r := newAPI(t, web.APIConfig{})
+	want[id](t, r.do(t, "POST", "/v1/jobs", `{"kind": "k", "delay": "1h"}`), 201) // job 1
+	spec := want[struct {
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]struct {
+					Type any
+					Enum []any
+				}
+			}
+		}
+	}](t, r.do(t, "GET", "/openapi.json", ""), 200)
+	for _, c := range []struct {
+		schema, path string
+		rest         map[string]any // which is enough without the field that is null
+	}{
+		{"NewJob", "/v1/jobs", map[string]any{"kind": "k"}},
+		{"PauseBody", "/v1/pause", map[string]any{"queue": "q", "kind": "k"}},
+		{"ResumeBody", "/v1/resume", map[string]any{"queue": "q", "kind": "k"}},
+		{"StartReplayBody", "/v1/dead/replay", map[string]any{"queue": "q", "kind": "k"}},
+		{"PolicyBody", "/v1/queues", map[string]any{"name": "q"}},
+		{"LaneBody", "/v1/lanes/unblock", map[string]any{"ordering_key": "a"}},
+		{"PriorityBody", "/v1/jobs/1/priority", map[string]any{}},
+	} {
+		for name, field := range spec.Components.Schemas[c.schema].Properties {
+			body := maps.Clone(c.rest)
+			body[name] = nil
+			text, _ := json.Marshal(body)
+			a := r.do(t, "POST", c.path, string(text))
+			kinds, several := field.Type.([]any)
+			nullable := several && slices.Contains(kinds, any("null")) || field.Type == nil
+			if taken := a.status != 422; taken != nullable {
+				t.Errorf("%s %s: answered %d, and the description says %v: %s", c.path, text, a.status, field.Type, a.body)
+			} else if !taken && want[told](t, a, 422).where() != "body."+name {
+				t.Errorf("%s %s: %s", c.path, text, a.body)
+			}
+			if nullable && field.Enum != nil && !slices.Contains(field.Enum, nil) {
+				t.Errorf("%s: null is none of %v", name, field.Enum)
+			}
+		}
+	}
+	want[id](t, r.do(t, "POST", "/v1/jobs/1/reschedule", `{"run_at": null, "delay": "0s"}`), 200)
 }
 
 // TestLenientSpelling: the names of types, schemes and encodings have no case.

@@ -47,9 +47,9 @@ type (
 	}
 	blockedOut struct{ Body blockedList }
 	laneBody   struct {
-		Queue       string `json:"queue,omitempty" maxLength:"200" doc:"default by default."`
-		Tenant      string `json:"tenant,omitempty" maxLength:"200"`
-		OrderingKey string `json:"ordering_key" maxLength:"1000"`
+		Queue       *string `json:"queue,omitempty" minLength:"1" maxLength:"200" doc:"default by default."`
+		Tenant      *string `json:"tenant,omitempty" maxLength:"200" doc:"None, or empty: the lane is no tenant's."`
+		OrderingKey string  `json:"ordering_key" minLength:"1" maxLength:"1000"`
 	}
 	laneIn  struct{ JSON object[laneBody] }
 	laneSet struct {
@@ -68,17 +68,23 @@ func (a *API) laneRoutes() {
 	post[laneIn, laneOut, laneBody](a, huma.Operation{
 		OperationID: "unblockLane", Path: "/v1/lanes/unblock", Summary: "Let a lane go on behind the dead head that blocks it",
 		Description: "The dead letter stays.",
-	}, a.config.Timeout, func(ctx context.Context, in *laneIn) (*laneOut, error) {
-		on, err := a.store.UnblockLane(ctx, store.Lane(in.JSON.value))
-		return &laneOut{laneSet{on}}, err
-	})
+	}, a.config.Timeout, onLane(a.store.UnblockLane))
 	post[laneIn, laneOut, laneBody](a, huma.Operation{
 		OperationID: "skipHead", Path: "/v1/lanes/skip-head", Summary: "Make a lane's head a dead letter, and let the lane go on",
 		Description: "Unless it runs: cancel it then.",
-	}, a.config.Timeout, func(ctx context.Context, in *laneIn) (*laneOut, error) {
-		on, err := a.store.SkipHead(ctx, store.Lane(in.JSON.value))
+	}, a.config.Timeout, onLane(a.store.SkipHead))
+}
+
+// onLane is a handler that has something done to the lane of its body.
+func onLane(do func(context.Context, store.Lane) (bool, error)) func(context.Context, *laneIn) (*laneOut, error) {
+	return func(ctx context.Context, in *laneIn) (*laneOut, error) {
+		b := in.JSON.value
+		if err := notEmpty(map[string]*string{"queue": b.Queue, "ordering_key": &b.OrderingKey}); err != nil {
+			return nil, err
+		}
+		on, err := do(ctx, store.Lane{Queue: orZero(b.Queue), Tenant: orZero(b.Tenant), OrderingKey: b.OrderingKey})
 		return &laneOut{laneSet{on}}, err
-	})
+	}
 }
 
 func (a *API) listLanes(ctx context.Context, in *lanesIn) (*lanesOut, error) {

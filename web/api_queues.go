@@ -66,8 +66,8 @@ type (
 		Kind        *string `json:"kind,omitempty" minLength:"1" maxLength:"200"`
 		Tenant      *string `json:"tenant,omitempty" minLength:"1" maxLength:"200"`
 		OrderingKey *string `json:"ordering_key,omitempty" minLength:"1" maxLength:"1000"`
-		Reason      string  `json:"reason,omitempty" maxLength:"2000"`
-		By          string  `json:"paused_by,omitempty" maxLength:"200" doc:"Who pauses; the role of the database session by default."`
+		Reason      *string `json:"reason,omitempty" maxLength:"2000"`
+		By          *string `json:"paused_by,omitempty" maxLength:"200" doc:"Who pauses; the role of the database session by default."`
 	}
 	pauseIn  struct{ JSON object[pauseBody] }
 	pauseSet struct {
@@ -108,7 +108,7 @@ func (a *API) queueRoutes() {
 		if err != nil {
 			return nil, err
 		}
-		fresh, err := a.store.Pause(ctx, scope, store.PauseNote{Reason: b.Reason, By: b.By})
+		fresh, err := a.store.Pause(ctx, scope, store.PauseNote{Reason: orZero(b.Reason), By: orZero(b.By)})
 		if !fresh {
 			return &pauseOut{pauseSet{"already"}}, err
 		}

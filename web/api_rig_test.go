@@ -29,6 +29,7 @@ func newAPI(t testing.TB, config web.APIConfig) *apiRig {
 	}
 	api := web.NewAPI(config)
 	server := httptest.NewServer(api)
+	server.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	t.Cleanup(server.Close)
 	t.Cleanup(api.Stop)
 	return &apiRig{server, db, api}

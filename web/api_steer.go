@@ -30,7 +30,7 @@ type (
 		JSON object[rescheduleBody]
 	}
 	priorityBody struct {
-		Priority *int32 `json:"priority" required:"true" minimum:"-9" maximum:"9"`
+		Priority *int32 `json:"priority" required:"true" nullable:"false" minimum:"-9" maximum:"9"`
 	}
 	priorityIn struct {
 		ID   int64 `path:"id" minimum:"1"`

@@ -47,12 +47,11 @@ func (a *API) wait(ctx context.Context, in *waitIn) (*waitOut, error) {
 	if err != nil || longest < 0 || longest > longestWait {
 		return nil, newProblem(http.StatusUnprocessableEntity, "query.timeout", "it must be a time as in 30s, 0s to 5m")
 	}
-	select {
-	case a.waiters <- struct{}{}:
-		defer func() { <-a.waiters }()
-	default:
+	release, ok := a.waiters.take()
+	if !ok {
 		return nil, newProblem(http.StatusTooManyRequests, "", "too many requests wait for jobs; ask /v1/jobs/{id} now and then instead")
 	}
+	defer release()
 	return a.waitFor(ctx, in.ID, longest)
 }
 

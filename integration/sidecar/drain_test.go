@@ -2,6 +2,7 @@ package sidecar
 
 import (
 	"encoding/json"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -58,6 +59,45 @@ func TestDrains(t *testing.T) {
 	if err == nil || !strings.Contains(string(output), "1 given back; it ended before the work did") {
 		t.Errorf("with a push that does not end: %v: %s", err, output)
 	}
+}
+
+// TestADrainBesideACount that another process began before a job came: that one
+// does not know of the job, and is newer than the request's first look.
+func TestADrainBesideACount(t *testing.T) {
+	t.Parallel()
+	db := testdb.New(t)
+	url, began, open := gate(t)
+	car := run(t, db, "--push", url)
+	db.Exec(t, "select lockstep.count_jobs('0')")
+	db.Exec(t, "update lockstep.fleet_stats set counted_at = counted_at - interval '1 hour'") // so that the next call counts
+	count := db.Conn(t)
+	if _, err := count.Exec(t.Context(), "begin; select lockstep.count_jobs('0')"); err != nil {
+		t.Fatal(err)
+	}
+	db.Exec(t, "select lockstep.enqueue('k')")
+	<-began
+	answer := make(chan string, 1)
+	go func() {
+		response, err := http.Post("http://"+car.address+"/v1/drain?max_time=1s", "", nil)
+		if err != nil {
+			answer <- err.Error()
+			return
+		}
+		defer response.Body.Close()
+		body, _ := io.ReadAll(response.Body)
+		answer <- string(body)
+	}()
+	until(t, "the drain has looked", func() bool {
+		return testdb.Value[bool](t, db, `select exists (select from pg_stat_activity
+			where datname = current_database() and state = 'idle' and query like 'select counted_at%')`)
+	})
+	if _, err := count.Exec(t.Context(), "update lockstep.fleet_stats set counted_at = clock_timestamp(), took = '20 ms'; commit"); err != nil { // it took until now
+		t.Fatal(err)
+	}
+	if text := <-answer; !strings.Contains(text, `"more":true`) {
+		t.Errorf("while a job runs: %s", text)
+	}
+	open()
 }
 
 // TestSignalsOfADrain end it as they end a run, SIGHUP like the others.

@@ -20,6 +20,13 @@ import (
 // block is one of a page's: commands, and after them what they print.
 var block = regexp.MustCompile("(?s)```(sh|text)\n(.*?)```")
 
+// noted has every answer noted whole, with its status and how long it took: of
+// one that is not as the page has it, the commands print next to nothing.
+const noted = `curl() {
+	command curl -S -w '%{stderr}\n^ %{http_code} after %{time_total} s: %{method} %{url_effective}\n' "$@" 2>>"$NOTES" | tee -a "$NOTES"
+}
+`
+
 // TestCommandsOfTheHTTPPage runs them, as one script, and compares what each
 // prints with the page.
 func TestCommandsOfTheHTTPPage(t *testing.T) {
@@ -40,7 +47,7 @@ func TestCommandsOfTheHTTPPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	var script, expected strings.Builder
-	script.WriteString("set -eu\n")
+	script.WriteString("set -eu\n" + noted)
 	for _, b := range block.FindAllStringSubmatch(string(page), -1) {
 		if b[1] == "sh" {
 			script.WriteString(b[2])
@@ -49,10 +56,12 @@ func TestCommandsOfTheHTTPPage(t *testing.T) {
 		}
 	}
 	cmd := exec.Command("sh", "-c", script.String())
-	cmd.Env = append(os.Environ(), "LOCKSTEP=http://"+car.address)
+	notes := filepath.Join(t.TempDir(), "notes")
+	cmd.Env = append(os.Environ(), "LOCKSTEP=http://"+car.address, "NOTES="+notes)
 	output, err := cmd.CombinedOutput()
 	if err != nil || string(output) != expected.String() {
-		t.Errorf("%v; it prints\n%s\nwant\n%s", err, output, expected.String())
+		answers, _ := os.ReadFile(notes)
+		t.Errorf("%v; it prints\n%s\nwant\n%s\nthe answers were\n%s", err, output, expected.String(), answers)
 	}
 	if n := strings.Count(expected.String(), "\n"); n < 12 {
 		t.Errorf("only %d lines are compared", n)
@@ -91,8 +100,11 @@ func TestC98OpenAdmin(t *testing.T) {
 	workerproc.StartCommand(t, "sidecar", command(db, "run", "--push", "http://127.0.0.1:1/", "--api-token-file", secretFile(t, "a-token-to-be-kept-secret"),
 		"--listen", strings.Replace(address, "127.0.0.1", "0.0.0.0", 1)))
 	until(t, "the sidecar is ready", func() bool { status, _ := get("http://" + address + "/readyz"); return status == http.StatusOK })
-	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 401, "/openapi.json": 401, "/v1/jobs": 401, "/v1/dead": 401} {
-		if status, body := get("http://" + address + path); status != want {
+	for path, want := range map[string]int{
+		"/healthz": 200, "/readyz": 200, "/metrics": 401, "/openapi.json": 401, "/v1/jobs": 401, "/v1/dead": 401,
+		"/v1//jobs": 401, "//v1/jobs": 401, "/v1/./jobs": 401, "/v1": 401, "/": 401, "/x/../healthz": 401,
+	} {
+		if status, body := get("http://" + address + path); status != want || want == 401 && path != "/metrics" && !strings.HasPrefix(body, `{"title"`) {
 			t.Errorf("%s answered %d, want %d: %s", path, status, want, body)
 		}
 	}

@@ -40,19 +40,26 @@ func (c *Sidecar) drained() web.Drained {
 // often the longer it takes.
 const idleEvery = 100 * time.Millisecond
 
+// anyAge asks for the last count, however old it is.
+const anyAge = 100 * 365 * 24 * time.Hour
+
 // awaitIdle waits until nothing is ready or runs in the queues worked on here,
 // or ctx ends: beside a dispatcher that works already that is a drain. It tells
 // what was done meanwhile.
 func (c *Sidecar) awaitIdle(ctx context.Context) (web.Drained, error) {
 	began, before := time.Now(), c.drained()
 	db := store.New(c.apiPool).In(c.settings.Database.Schema)
-	first, err := db.CountJobs(ctx, idleEvery)
+	last, err := db.CountJobs(ctx, anyAge)
 	idle := false
-	for ctx.Err() == nil && !idle && err == nil {
+	for newer := 0; ctx.Err() == nil && !idle && err == nil; {
 		pause(ctx, idleEvery)
 		var counted store.JobCounts
-		// The first count may be older than the request: a later one decides.
-		if counted, err = db.CountJobs(ctx, idleEvery); err == nil && counted.CountedAt.After(first.CountedAt) {
+		if counted, err = db.CountJobs(ctx, idleEvery); err != nil || !counted.CountedAt.After(last.CountedAt) {
+			continue
+		}
+		// Another process may have begun the first new count before the request
+		// came. The one after it began when that one had ended: it decides.
+		if last, newer = counted, newer+1; newer > 1 {
 			idle, err = c.idle(ctx, db, counted)
 		}
 	}

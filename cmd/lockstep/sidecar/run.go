@@ -82,15 +82,22 @@ func (c *Sidecar) hasten(ctx context.Context, hurry, done <-chan struct{}) {
 	}
 }
 
-// mux is what is served. Schedules and the dashboard join here.
+// mux is what is served. Schedules and the dashboard join here. All but what is
+// named is the API's to answer, behind its guard: also a path that is not clean,
+// from which an http.ServeMux would redirect whoever asks.
 func (c *Sidecar) mux(health *web.Health, api *web.API) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", health.Alive)
 	mux.HandleFunc("GET /readyz", health.Ready)
 	mux.Handle("GET /metrics", api.Guard(c.metrics))
-	mux.Handle("/v1/", api)
-	mux.Handle("/openapi.json", api)
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/healthz", "/readyz", "/metrics":
+			mux.ServeHTTP(w, r)
+		default:
+			api.ServeHTTP(w, r)
+		}
+	})
 }
 
 // Drain works until nothing is ready, the jobs' number is reached, or the time
