@@ -198,3 +198,23 @@ func TestSeen_AReplayPastALoweredLimitIsTold(t *testing.T) {
 		},
 	})
 }
+
+func TestSeen_AJobIsLookedForEverywhereAtOneMoment(t *testing.T) {
+	prove(t, rule{
+		must: "whether there is such a job is asked by one statement: of two, the first may find it dead, and the second find it replayed",
+		without: map[string]cut{"two looks": {[]edit{{
+			"select case when exists (select 1 from @schema@.job j where j.id = absent.id) then 'busy'\n",
+			"if exists (select 1 from @schema@.job j where j.id = absent.id) then return 'busy'; end if; perform pg_advisory_xact_lock(1);\nselect case\n",
+		}}, "there is no job"}},
+		scene: func(s *scene) {
+			gate, canceller := s.enter(), s.enter()
+			s.dead("a")
+			gate.exec("begin; select pg_advisory_xact_lock(1)")
+			call := s.start(canceller, "select lockstep.cancel(id) from lockstep.dead_job")
+			call.waits() // between the two looks
+			s.exec("select lockstep.replay(id) from lockstep.dead_job")
+			gate.exec("commit")
+			must("cancel", call.wait())
+		},
+	})
+}

@@ -36,7 +36,8 @@ begin
 end $lockstep$;
 
 -- absent says about a job that could not be had from the live table: busy or
--- ended, or raises LS005.
+-- ended, or raises LS005. It looks everywhere at one moment: a job dies, and is
+-- replayed, meanwhile.
 create or replace function @schema@.absent(id bigint) returns text
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -44,14 +45,16 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 as $lockstep$
 #variable_conflict use_column
+declare
+  answer text;
 begin
-  if exists (select 1 from @schema@.job j where j.id = absent.id) then
-    return 'busy';
-  elsif exists (select 1 from @schema@.finished_job f where f.id = absent.id)
-     or exists (select 1 from @schema@.dead_job d where d.id = absent.id) then
-    return 'ended';
+  select case when exists (select 1 from @schema@.job j where j.id = absent.id) then 'busy'
+              when exists (select 1 from @schema@.finished_job f where f.id = absent.id)
+                or exists (select 1 from @schema@.dead_job d where d.id = absent.id) then 'ended' end into answer;
+  if answer is null then
+    raise exception using errcode = 'LS005', message = format('there is no job %s', absent.id);
   end if;
-  raise exception using errcode = 'LS005', message = format('there is no job %s', absent.id);
+  return answer;
 end $lockstep$;
 
 -- signal_cancel tells of up to 20 cancels a transaction by id, then of all.
