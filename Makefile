@@ -37,7 +37,7 @@ teeth: postgres
 
 # test-versions runs the tests that need a database against other versions of
 # PostgreSQL, without the race detector, and prints a table of the results.
-test-versions: pgbouncer
+test-versions: pgbouncer languages
 	$(GO) run ./integration/versions $(VERSIONS)
 
 # bench measures speed and latency on this machine and prints its set-up.

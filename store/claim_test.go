@@ -168,3 +168,31 @@ func (r *rig) expectClaim(job store.Job, want store.ClaimState) {
 		r.t.Errorf("a %s claim: %v", want, err)
 	}
 }
+
+// TestTimesThatNoReaderTakes: SQL takes times before the year 1, and zones had
+// offsets with seconds once. One such job must not keep a worker from reading
+// those that it claimed with it, nor a fleet from counting.
+func TestTimesThatNoReaderTakes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.db.Exec(t, `insert into lockstep.job (kind, run_at, created_at) values
+		('k', '0044-03-15 BC', '0044-03-14 BC'), ('k', '1800-01-01Z', '12000-01-01Z'), ('k', clock_timestamp(), clock_timestamp())`)
+	r.db.Exec(t, "insert into lockstep.job (kind, queue, run_at) values ('k', 'far', '9999-12-31 23:59:59Z')")
+	for _, zone := range []string{"Asia/Tokyo", "Europe/Berlin"} {
+		conn := r.db.Conn(t)
+		if _, err := conn.Exec(t.Context(), "select set_config('TimeZone', $1, false)", zone); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.New(conn).CountJobs(t.Context(), 0); err != nil {
+			t.Errorf("%s: %v", zone, err)
+		}
+		claimed, err := store.New(conn).Claim(t.Context(), store.ClaimArgs{Worker: r.worker, Queue: "default", Kinds: []string{"k"}, Max: 10, Lease: time.Second})
+		if err != nil || len(claimed.Jobs) != 3 {
+			t.Fatalf("%s: %d jobs, %v", zone, len(claimed.Jobs), err)
+		}
+		if at := claimed.Jobs[1].RunAt; !at.Equal(time.Date(1800, 1, 1, 0, 0, 0, 0, time.UTC)) {
+			t.Errorf("%s: due at %v", zone, at)
+		}
+		r.db.Exec(t, "update lockstep.job set lease_until = '-infinity', worker = lockstep.nobody()")
+	}
+}

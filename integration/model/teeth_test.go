@@ -21,7 +21,7 @@ var without = map[string]struct {
 		New:  "where l.id = u.id and l.worker = finish.worker",
 	}}, ": the database answers done, the model "},
 	"a place behind the waiting": {[]testdb.Edit{
-		{File: "0008_place.sql", Old: "if waiting and not headed and", New: "if false and"},
+		{File: "0008_place.sql", Old: "if waiting and not headed then", New: "if false then"},
 		{File: "0008_place.sql", Old: "case when headed or waiting then", New: "case when headed then"},
 	}, ": state: the database answers"},
 	"the stage at a claim": {[]testdb.Edit{{

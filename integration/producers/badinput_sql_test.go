@@ -39,6 +39,8 @@ var badFields = []badField{
 	{"run_at", `'-infinity'::timestamptz`, "job_run_at_range", "finite"},
 	{"run_at", `'10000-01-01 00:00:00+00'::timestamptz`, "job_run_at_range", "year 10000"},
 	{"payload", `to_jsonb(repeat('x', 1048576))`, "job_payload_size", "bytes long"},
+	{"payload", `(repeat('[', 1001) || repeat(']', 1001))::jsonb`, "job_payload_depth", "1000 levels"},
+	{"headers", `jsonb_build_object('a', (repeat('[', 1001) || repeat(']', 1001))::jsonb)`, "job_headers_depth", "1000 levels"},
 	{"headers", `'[]'::jsonb`, "job_headers_object", "JSON object"},
 	{"headers", `'"text"'::jsonb`, "job_headers_object", "JSON object"},
 	{"headers", `jsonb_build_object('a', repeat('x', 65536))`, "job_headers_object", "bytes long"},

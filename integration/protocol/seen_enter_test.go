@@ -80,8 +80,8 @@ func TestSeen_ANoteOfAnotherTransactionIsNotBelieved(t *testing.T) {
 
 func TestSeen_NoNewcomerOvertakesTheWaiting(t *testing.T) {
 	const (
-		promotesOne  = "if waiting and not headed and ("
-		promotesMany = "if (select h.left_headless > 0 from @schema@.promote_headless(queues, tenants, keys) h) then"
+		promotesOne  = "if waiting and not headed then"
+		promotesMany = "    perform @schema@.head_lanes(queues, tenants, keys);\n    perform @schema@.place_locked(ids);"
 		waitsOne     = "set stage = case when headed or waiting then"
 		waitsMany    = `
         and not exists (select 1 from @schema@.job w where w.queue = r.queue and w.tenant = r.tenant
@@ -90,7 +90,7 @@ func TestSeen_NoNewcomerOvertakesTheWaiting(t *testing.T) {
 		headless  = "a newcomer: got a:w b:w"
 		became    = "while the first is held: got b:w c:w d:r"
 	)
-	withoutPromoteOne, withoutPromoteMany := edit{promotesOne, "if false and ("}, edit{promotesMany, "if false then"}
+	withoutPromoteOne, withoutPromoteMany := edit{promotesOne, "if false then"}, edit{promotesMany, "    perform @schema@.place_locked(ids);"}
 	withoutWaitOne, withoutWaitMany := edit{waitsOne, "set stage = case when headed then"}, edit{waitsMany, ""}
 	prove(t, rule{
 		must: "in a lane without a head a newcomer waits, and the first waiting job is promoted: after a REPEATABLE READ producer or a head deleted by hand it would overtake",
@@ -139,4 +139,25 @@ func (s *scene) noOvertaking(key string, put func(name string)) {
 	must("sweep", err)
 	want(key+": lanes that the sweep gave a head", swept.Promoted, 1)
 	want(key+": after the sweep", s.lane(key), "b:r c:w d:w")
+}
+
+func TestSeen_AJobThatFallsDueInALaneWithoutAHeadIsTold(t *testing.T) {
+	prove(t, rule{
+		must: "whoever puts jobs into a lane that stays without a head, since its first job is locked for a moment, asks for a sweep: nobody else comes by before the next full one",
+		without: map[string]cut{"asked for": {[]edit{{
+			"perform @schema@.head_lanes(queues, tenants, keys);\n    perform @schema@.place_locked(entered);",
+			"perform @schema@.promote_headless(queues, tenants, keys);\n    perform @schema@.place_locked(entered);",
+		}}, "signals: got ,"}},
+		scene: func(s *scene) {
+			s.put("a", "a1", "a2")
+			s.exec("insert into lockstep.job (kind, ordering_key, run_at) values ('k', 'a', clock_timestamp() + interval '1 ms')")
+			s.exec("delete from lockstep.job where stage = 'r'")
+			other, listener := s.enter(), s.enter()
+			other.exec("begin; select from lockstep.job where stage = 'w' for update")
+			listener.listen()
+			s.exec("select pg_sleep(0.002)")
+			want("due", value[int](s.session, "select due from lockstep.due()"), 1)
+			want("signals", listener.signals(), "w")
+		},
+	})
 }

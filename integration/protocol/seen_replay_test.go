@@ -218,3 +218,47 @@ func TestSeen_AJobIsLookedForEverywhereAtOneMoment(t *testing.T) {
 		},
 	})
 }
+
+func TestSeen_ADiscardThatIsBusyChangesNothing(t *testing.T) {
+	prove(t, rule{
+		must: "a discard that can't have the lane leaves its dead head in place: whoever replays it instead would find it at the end of the lane",
+		without: map[string]cut{"undone": {[]edit{{
+			"raise exception using errcode = 'LS000'; -- undone: the head keeps its place, for a replay", "return 'busy';",
+		}}, "replay: got busy, want replayed"}},
+		scene: func(s *scene) {
+			s.exec("select lockstep.set_queue('default', on_dead => 'block')")
+			s.dead("a1")
+			producer := s.enter()
+			producer.exec("begin; select pg_advisory_xact_lock(lockstep.entry_lock('default', '', 'a'))")
+			want("discard", s.value("lockstep.discard(id) from lockstep.dead_job"), "busy")
+			want("replay", s.value("lockstep.replay(id) from lockstep.dead_job"), "replayed")
+			want("lane", s.lane("a"), "a1:r")
+		},
+	})
+}
+
+func TestSeen_ADiscardTakesNoJobThatWasReplayed(t *testing.T) {
+	prove(t, rule{
+		must:  "a discard of a head whose letter was deleted by hand looks again, with the row locked, whether it is dead: it may have been replayed, and run",
+		tuned: []edit{{"  head := array(", "  perform pg_advisory_xact_lock(1);\n  head := array("}}, // a gate between the two looks
+		without: map[string]cut{"look": {[]edit{{
+			"j.id = discard.id and j.hold = 'x' and not j.settled for update skip locked);", "j.id = discard.id and not j.settled for update skip locked);",
+		}}, "lane: got"}},
+		scene: func(s *scene) {
+			s.exec("select lockstep.set_queue('default', on_dead => 'block')")
+			s.dead("a1")
+			id := value[int64](s.session, "delete from lockstep.dead_job returning id")
+			gate, operator := s.enter(), s.enter()
+			gate.exec("begin; select pg_advisory_xact_lock(1)")
+			call := s.start(operator, "select lockstep.discard($1)", id)
+			call.waits()
+			want("replay", value[string](s.session, "select lockstep.replay($1)", id), "replayed")
+			job := s.claimOne()
+			s.exec("select lockstep.set_queue('default', on_dead => 'skip')")
+			gate.exec("commit")
+			must("discard", call.wait())
+			want("lane", s.lane("a"), "a1:r")
+			want("finish", s.finish(store.Completed, job), "done")
+		},
+	})
+}

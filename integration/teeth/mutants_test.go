@@ -76,7 +76,7 @@ var mutants = []mutant{
 	{
 		name: "a newcomer that overtakes the waiting jobs of a headless lane",
 		edits: []edit{
-			{sql + "0008_place.sql", "if waiting and not headed and", "if false and"},
+			{sql + "0008_place.sql", "if waiting and not headed then", "if false then"},
 			{sql + "0008_place.sql", "case when headed or waiting then", "case when headed then"},
 		},
 		suites: []suite{model("TestModel"), order("TestOrder")},

@@ -143,25 +143,33 @@ begin
   return null;
 end $lockstep$;
 
--- job_size (before each row that it refuses) stands for two check constraints.
--- Those would be evaluated at every update too, and so write out the payload at
--- every claim, placing and heartbeat.
+-- job_size (before each row that it refuses) stands for check constraints. Those
+-- would be evaluated at every update too, and so write out the payload at every
+-- claim, placing and heartbeat. What is nested too deeply for JSON's readers could
+-- not be handed out, nor could the jobs that are claimed with it.
 create or replace function @schema@.job_size() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $lockstep$
+declare
+  deep constant text := case when new.payload @? '$.**{1000}' then 'payload' else 'headers' end;
 begin
-  if jsonb_typeof(new.headers) = 'object' and octet_length(new.headers::text) <= @schema@.text_limit() then
+  if jsonb_typeof(new.headers) <> 'object' or octet_length(new.headers::text) > @schema@.text_limit() then
+    raise exception using errcode = 'check_violation', constraint = 'job_headers_object', column = 'headers',
+      message = format('headers must be a JSON object of at most %s bytes', @schema@.text_limit());
+  elsif octet_length(new.payload::text) > @schema@.payload_limit() then
     raise exception using errcode = 'check_violation', constraint = 'job_payload_size', column = 'payload',
       message = format('payload is %s bytes long; at most %s are allowed', octet_length(new.payload::text), @schema@.payload_limit());
   end if;
-  raise exception using errcode = 'check_violation', constraint = 'job_headers_object', column = 'headers',
-    message = format('headers must be a JSON object of at most %s bytes', @schema@.text_limit());
+  raise exception using errcode = 'check_violation', constraint = format('job_%s_depth', deep), column = deep,
+    message = format('%s: nested more than 1000 levels deep', deep);
 end $lockstep$;
 
 create or replace trigger job_size before insert on @schema@.job for each row
   when (octet_length(new.payload::text) > @schema@.payload_limit()
-     or jsonb_typeof(new.headers) <> 'object' or octet_length(new.headers::text) > @schema@.text_limit())
+     or jsonb_typeof(new.headers) <> 'object' or octet_length(new.headers::text) > @schema@.text_limit()
+     or octet_length(new.payload::text) > 2000 and new.payload @? '$.**{1000}'
+     or octet_length(new.headers::text) > 2000 and new.headers @? '$.**{1000}')
   execute function @schema@.job_size();
 
 create or replace trigger job_enter before insert on @schema@.job for each row

@@ -26,9 +26,7 @@ begin
     from (select distinct j.queue, j.tenant, j.ordering_key from @schema@.job j where j.id = any (ids)) l;
   perform @schema@.lock_lanes(queues, tenants, keys, first_round);
   if current_setting('transaction_isolation') in ('read committed', 'read uncommitted') then
-    if (select h.left_headless > 0 from @schema@.promote_headless(queues, tenants, keys) h) then
-      perform @schema@.signal('w', q.queue, 0) from (select distinct u.queue from unnest(queues) u(queue)) q;
-    end if;
+    perform @schema@.head_lanes(queues, tenants, keys);
     perform @schema@.place_locked(ids);
   else
     perform @schema@.place_behind(ids);
@@ -60,9 +58,8 @@ begin
            exists (select from @schema@.job w where w.queue = place_one.queue and w.tenant = place_one.tenant
                       and w.ordering_key = place_one.ordering_key and w.stage = 'w')
       into headed, waiting;
-    if waiting and not headed and (select h.left_headless > 0 from @schema@.promote_headless(
-         array[place_one.queue], array[place_one.tenant], array[place_one.ordering_key]) h) then
-      perform @schema@.signal('w', place_one.queue, 0);
+    if waiting and not headed then
+      perform @schema@.head_lanes(array[place_one.queue], array[place_one.tenant], array[place_one.ordering_key]);
     end if;
   end if;
   fresh := @schema@.next_turn();
@@ -179,6 +176,18 @@ begin
   left_headless := left_headless - promoted;
   perform @schema@.promote(firsts);
   perform @schema@.tell_ready(firsts);
+end $lockstep$;
+
+-- head_lanes is promote_headless for whoever puts jobs into the lanes: a sweep is
+-- asked for where one stays without a head.
+create or replace function @schema@.head_lanes(queues text[], tenants text[], keys text[]) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $lockstep$
+begin
+  if (select h.left_headless > 0 from @schema@.promote_headless(queues, tenants, keys) h) then
+    perform @schema@.signal('w', q.queue, 0) from (select distinct u.queue from unnest(queues) u(queue)) q;
+  end if;
 end $lockstep$;
 
 -- promote makes waiting jobs, whose rows the caller has locked, the heads of

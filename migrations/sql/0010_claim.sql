@@ -113,9 +113,16 @@ begin
   raise exception using errcode = 'LS002', message = problem, column = field, detail = coalesce(place, 'argument ' || field);
 end $lockstep$;
 
+-- json_time is a time that every reader of JSON takes: in the years 1 to 9999.
+create or replace function @schema@.json_time(moment timestamptz) returns timestamptz
+language sql immutable parallel safe
+return least(greatest(moment, '0001-01-01 00:00:00+00'), '9999-12-31 23:59:59.999999+00');
+
 -- grant_claims makes jobs, whose rows the caller has locked and which have what
 -- was noted for them, the worker's: a new fence, a lease, an attempt. A job that
--- another worker held until its lease ended has been lost once more.
+-- another worker held until its lease ended has been lost once more. The times of
+-- all must be readable: the worker reads one answer, and would run none. In UTC,
+-- since zones had offsets with seconds once.
 create or replace function @schema@.grant_claims(worker uuid, ids bigint[], lease interval) returns json
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -123,6 +130,7 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 set jit = off
 set plan_cache_mode = force_generic_plan
+set timezone = 'UTC'
 as $lockstep$
 #variable_conflict use_column
 declare
@@ -143,7 +151,8 @@ begin
            lost = j.lost + (j.worker <> @schema@.nobody())::integer, worker = grant_claims.worker
      where j.id = any (ids)
     returning j.id, j.fence, j.queue, j.kind, j.tenant, coalesce(j.ordering_key, '') as ordering_key, j.priority,
-              j.attempt, j.max_attempts, j.payload, j.headers, j.created_at, j.run_at, j.claimed_at, j.turn)
+              j.attempt, j.max_attempts, j.payload, j.headers, @schema@.json_time(j.created_at) as created_at,
+              @schema@.json_time(j.run_at) as run_at, j.claimed_at, j.turn)
   select json_agg(c order by c.priority desc, c.turn) into jobs from claimed c;
   return jobs;
 end $lockstep$;

@@ -125,7 +125,7 @@ begin
                     where l.queue = j.queue and l.tenant = j.tenant and l.key = j.ordering_key)
      order by u.n);
   if entered <> '{}' then
-    perform @schema@.promote_headless(queues, tenants, keys);
+    perform @schema@.head_lanes(queues, tenants, keys);
     perform @schema@.place_locked(entered);
   end if;
   return cardinality(free) + cardinality(entered);

@@ -94,7 +94,7 @@ begin
      cross join lateral (select l.queue, l.tenant, l.ordering_key from @schema@.job l where l.id = u.id offset 0) j
      where @schema@.try_entry(j.queue, j.tenant, j.ordering_key) order by u.n);
   if strays <> '{}' then
-    perform @schema@.promote_headless(array_agg(l.queue), array_agg(l.tenant), array_agg(l.ordering_key))
+    perform @schema@.head_lanes(array_agg(l.queue), array_agg(l.tenant), array_agg(l.ordering_key))
        from (select distinct j.queue, j.tenant, j.ordering_key from @schema@.job j where j.id = any (strays)) l;
     perform @schema@.place_locked(strays);
   end if;

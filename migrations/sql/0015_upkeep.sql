@@ -134,8 +134,8 @@ begin
   execute format('alter table %I.finished_job attach partition %I.%I for values from (%L) to (%L)',
     @schema_literal@, @schema_literal@, name, day::timestamptz, (day + 1)::timestamptz);
   return 1;
-exception when lock_not_available or check_violation then
-  return 0; -- later; the default partition takes the rows meanwhile
+exception when lock_not_available or check_violation or duplicate_table or unique_violation then
+  return 0; -- another has just made it; or later: the default partition takes the rows meanwhile
 end $lockstep$;
 
 create or replace function @schema@.drop_partition(name regclass) returns integer

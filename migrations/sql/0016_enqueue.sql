@@ -36,6 +36,8 @@ begin atomic
     when headers is null or jsonb_typeof(headers) <> 'object' then 'headers must be a JSON object'
     when octet_length(headers::text) > @schema@.text_limit() then
       format('headers are %s bytes long; at most %s are allowed', octet_length(headers::text), @schema@.text_limit())
+    when octet_length(payload::text) > 2000 and payload @? '$.**{1000}' then 'payload is nested more than 1000 levels deep'
+    when octet_length(headers::text) > 2000 and headers @? '$.**{1000}' then 'headers are nested more than 1000 levels deep'
   end;
 end;
 

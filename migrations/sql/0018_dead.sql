@@ -290,8 +290,8 @@ end $lockstep$;
 
 -- discard forgets a dead letter; a lane it blocks goes on, also where somebody
 -- has deleted the letter by hand. discarded · busy (it or its lane is locked for
--- a moment: try again). Raises LS005 for an id that never was, LS006 for a job
--- that is not dead.
+-- a moment: nothing was changed, try again). Raises LS005 for an id that never
+-- was, LS006 for a job that is not dead.
 create or replace function @schema@.discard(id bigint) returns text
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -299,6 +299,8 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 as $lockstep$
 #variable_conflict use_column
+declare
+  head bigint[];
 begin
   perform @schema@.require_read_committed();
   perform 1 from @schema@.dead_job d where d.id = discard.id for update skip locked;
@@ -306,11 +308,15 @@ begin
                     or not exists (select from @schema@.job j where j.id = discard.id and j.hold = 'x')) then
     return @schema@.not_dead(discard.id);
   end if;
-  perform @schema@.retire_blocked(array(
-    select j.id from @schema@.job j where j.id = discard.id and not j.settled for update skip locked));
-  if exists (select 1 from @schema@.job j where j.id = discard.id) then
+  head := array(select j.id from @schema@.job j where j.id = discard.id and j.hold = 'x' and not j.settled for update skip locked);
+  begin
+    perform @schema@.retire_blocked(head);
+    if exists (select 1 from @schema@.job j where j.id = discard.id) then
+      raise exception using errcode = 'LS000'; -- undone: the head keeps its place, for a replay
+    end if;
+  exception when sqlstate 'LS000' then
     return 'busy';
-  end if;
+  end;
   delete from @schema@.dead_job d where d.id = discard.id;
   return 'discarded';
 end $lockstep$;

@@ -11,6 +11,7 @@
 create or replace function @schema@.count_jobs(max_age interval default '5 seconds', out counted_at timestamptz, out counts jsonb)
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set timezone = 'UTC'
 as $lockstep$
 #variable_conflict use_column
 declare
@@ -28,7 +29,7 @@ begin
     end if;
   end loop; -- the lock is newer than the first look
   select coalesce(jsonb_agg(c), '[]') into counts
-    from (select q.queue, q.state, sum(q.jobs) as jobs, min(q.soonest) as soonest
+    from (select q.queue, q.state, sum(q.jobs) as jobs, @schema@.json_time(min(q.soonest)) as soonest
             from @schema@.queue_stats q where q.state <> 'dead' group by q.queue, q.state
           union all
           select d.queue, 'dead', count(*), null from @schema@.dead_job d group by d.queue) c;
