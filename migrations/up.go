@@ -105,6 +105,11 @@ func (r *run) applyPending(ctx context.Context) ([]Migration, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(pending) > 0 {
+		if err := r.exec(ctx, Migration{sql: lockJobs}.render(r.config.Schema)); err != nil {
+			return nil, fmt.Errorf("locking the jobs: %w", err)
+		}
+	}
 	for _, migration := range pending {
 		if err := r.apply(ctx, migration); err != nil {
 			return nil, err
@@ -115,6 +120,15 @@ func (r *run) applyPending(ctx context.Context) ([]Migration, error) {
 	}
 	return pending, r.exec(ctx, Migration{sql: secure}.render(r.config.Schema))
 }
+
+// lockJobs begins every change of a schema that has jobs. A migration that first
+// has a weaker lock of the table, as to make an index, and then a stronger one
+// would deadlock with work that is going on, over and over.
+const lockJobs = `do $lockstep$ begin
+  if to_regclass($name$@schema@.job$name$) is not null then
+    lock table @schema@.job in access exclusive mode;
+  end if;
+end $lockstep$`
 
 // secure ends every change of the schema: what is new in it is not PUBLIC's, and
 // the roles on record get what they need of it.
