@@ -6,6 +6,9 @@ GO ?= go
 GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
+# How many packages are tested at once: their tests also wait, for leases say.
+PACKAGES ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+
 # How long faults are struck, and which plan; SEED=0 draws one.
 FAULTS ?= 10m
 SEED   ?= 0
@@ -21,9 +24,11 @@ demo: postgres
 	$(GO) run ./cmd/lockstep demo
 
 # test runs everything, with the race detector, whether it passed before or not.
+# The detector has every process wait for a second at its end, and there are
+# hundreds: tests end their goroutines before.
 test: postgres pgbouncer languages
 	$(GO) vet ./...
-	$(GO) test -race -count=1 -timeout 10m ./...
+	GORACE="atexit_sleep_ms=0 $$GORACE" $(GO) test -race -count=1 -timeout 10m -p $(PACKAGES) ./...
 
 # faults strikes a queue at work with every kind of fault, for FAULTS and until
 # each was struck once, and has an independent checker judge what became of it.

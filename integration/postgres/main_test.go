@@ -19,8 +19,10 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
+// start starts a server, in memory if it can: initdb is slow on a busy disk.
 func start(t *testing.T, config Config) *Server {
 	t.Helper()
+	config.InMemory = true
 	server, err := Start(testContext(t), config)
 	if err != nil {
 		t.Fatal(err)

@@ -57,8 +57,15 @@ func TestInMemory(t *testing.T) {
 		{Config{}, "", false},
 	} {
 		t.Setenv("TMPDIR", test.tmpdir)
-		if dir := start(t, test.config).Dir(); strings.HasPrefix(dir, memory) != test.want {
-			t.Errorf("in memory %v, TMPDIR %q: the server's folder is %s", test.config.InMemory, test.tmpdir, dir)
+		server, err := Start(testContext(t), test.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(server.Dir(), memory) != test.want {
+			t.Errorf("in memory %v, TMPDIR %q: the server's folder is %s", test.config.InMemory, test.tmpdir, server.Dir())
+		}
+		if err := server.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 	if freeInMemory("/proc") != 0 || freeInMemory("/missing") != 0 {
@@ -73,7 +80,7 @@ func TestManyAtOnce(t *testing.T) {
 	var group errgroup.Group
 	for i := range servers {
 		group.Go(func() (err error) {
-			servers[i], err = Start(ctx, Config{Settings: map[string]string{"shared_buffers": "1MB"}})
+			servers[i], err = Start(ctx, Config{InMemory: true, Settings: map[string]string{"shared_buffers": "1MB"}})
 			return err
 		})
 	}
