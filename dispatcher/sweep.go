@@ -27,6 +27,7 @@ const (
 type sweeper struct {
 	shift *shift
 	bell  bell
+	every time.Duration // sweepEvery, but for tests
 
 	mu      sync.Mutex
 	asked   map[string]bool // queues to sweep; "" is all
@@ -34,7 +35,7 @@ type sweeper struct {
 }
 
 func newSweeper(s *shift) *sweeper {
-	return &sweeper{shift: s, bell: newBell(), asked: map[string]bool{"": true}}
+	return &sweeper{shift: s, bell: newBell(), every: sweepEvery, asked: map[string]bool{"": true}}
 }
 
 // ask has a queue swept.
@@ -67,12 +68,17 @@ func (w *sweeper) done() bool {
 
 // run sweeps until ctx ends. Where it is refused, or the database fails, it asks
 // again itself, a little later each time; after a failure as soon as somebody
-// else asks, since the database may be back.
+// else asks, since the database may be back. The time of the full sweep comes
+// all the same: a queue may be refused for as long as a transaction stays open.
 func (w *sweeper) run(ctx context.Context) {
 	again := doubling{first: time.Millisecond, most: 250 * time.Millisecond}
 	retry := newBackoff(20*time.Millisecond, 10*time.Second)
-	full := time.Now().Add(jittered(sweepEvery))
+	full := time.Now().Add(jittered(w.every))
 	for ctx.Err() == nil {
+		if !time.Now().Before(full) {
+			w.askAll()
+			full = time.Now().Add(jittered(w.every))
+		}
 		refused, err := w.sweepAsked(ctx)
 		switch {
 		case err != nil:
@@ -84,25 +90,20 @@ func (w *sweeper) run(ctx context.Context) {
 			again.reset()
 			retry.Reset()
 			w.shift.nudge()
-			if !w.rest(ctx, time.Until(full)) {
-				w.askAll()
-				full = time.Now().Add(jittered(sweepEvery))
-			}
+			w.rest(ctx, time.Until(full))
 		}
 	}
 }
 
 // rest waits for d, or until somebody asks.
-func (w *sweeper) rest(ctx context.Context, d time.Duration) (asked bool) {
+func (w *sweeper) rest(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 	case <-w.bell.c:
 	case <-timer.C:
-		return false
 	}
-	return true
 }
 
 // sweepAsked sweeps what was asked for. What is refused or fails stays asked for.
