@@ -138,9 +138,10 @@ func (f *finisher) failed(reports []*report, err error) {
 	f.retryAt = time.Now().Add(f.retry.NextBackOff())
 }
 
+// succeeded ends the pause, too, that a flush which failed meanwhile has begun.
 func (f *finisher) succeeded() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.failing = false
+	f.failing, f.retryAt = false, time.Time{}
 	f.retry.Reset()
 }
