@@ -66,7 +66,7 @@ func (s *Store) do(ctx context.Context, fn func(DB) error) error {
 	if err := fn(tx); err != nil {
 		return wrap(err)
 	}
-	return tx.Commit(ctx)
+	return wrap(tx.Commit(ctx)) // where deferred triggers run
 }
 
 // row runs a statement that answers with exactly one row, and scans it.

@@ -122,6 +122,27 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
+// TestCommitErrorUnderOtherIsolation: what is refused as late as at the commit
+// of the transaction that asks for the right isolation has its sentinel too.
+func TestCommitErrorUnderOtherIsolation(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.put("a", 1)
+	id := r.die()
+	r.db.Exec(t, "select lockstep.set_limits(entry_timeout => '100 ms')")
+	r.db.Exec(t, "alter database "+r.db.Name+" set default_transaction_isolation = 'repeatable read'")
+	holder := r.db.Conn(t)
+	if _, err := holder.Exec(t.Context(), "begin; select lockstep.try_entry('default', '', 'a')"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := store.New(r.db.Pool(t)).Replay(t.Context(), id)
+	var server *pgconn.PgError
+	if !errors.Is(err, store.ErrLaneLocked) || !errors.As(err, &server) || server.Code != "LS004" {
+		t.Errorf("a replay into a locked lane: %v, want ErrLaneLocked", err)
+	}
+	r.expectState(id, store.StateDead)
+}
+
 // TestErrors: each of our SQLSTATEs has its sentinel, and the server's error
 // stays reachable.
 func TestErrors(t *testing.T) {
