@@ -48,7 +48,9 @@ type Claimed struct {
 }
 
 // Stuck is a transactional handler whose lease ended more than a lease ago
-// while its database session still holds the lane's run lock.
+// while its database session still holds the lane's run lock. What Claim answers
+// about one is equal each time: BackendStart is in UTC, whatever the session's
+// time zone.
 type Stuck struct {
 	JobID        int64     `json:"job_id"`
 	Fence        int64     `json:"fence"`
@@ -90,7 +92,11 @@ func scanClaimed(row pgx.CollectableRow) (Claimed, error) {
 	if err := unmarshal(jobs, &c.Jobs); err != nil {
 		return c, err
 	}
-	return c, unmarshal(stuck, &c.Stuck)
+	err = unmarshal(stuck, &c.Stuck)
+	for i := range c.Stuck {
+		c.Stuck[i].BackendStart = c.Stuck[i].BackendStart.UTC()
+	}
+	return c, err
 }
 
 func orZero(t *time.Time) time.Time {

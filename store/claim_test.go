@@ -124,6 +124,32 @@ func TestStuckHandlerIsReportedAndEnded(t *testing.T) {
 	}
 }
 
+// A stuck handler is the same one in every answer, also where the session's time
+// zone is one of half hours, for which each decoded time has a location of its own.
+func TestStuckIsComparable(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.db.Exec(t, "alter database "+r.db.Name+" set timezone = 'Asia/Kolkata'")
+	r.Store = store.New(r.db.Conn(t))
+	r.put("a", 1)
+	job := r.take()
+	tx, err := r.db.Conn(t).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held, err := store.New(tx).HoldLane(t.Context(), claim(job)); err != nil || !held {
+		t.Fatal(held, err)
+	}
+	var seen []store.Stuck
+	for range 2 {
+		r.db.Exec(t, "update lockstep.job set lease_until = clock_timestamp() - lease, held_since = clock_timestamp() - 2 * lease")
+		seen = append(seen, r.look(1).Stuck...)
+	}
+	if len(seen) != 2 || seen[0] != seen[1] || seen[0].BackendStart.IsZero() {
+		t.Errorf("two answers name %+v", seen)
+	}
+}
+
 func TestClaimStateAndAssert(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
