@@ -76,7 +76,10 @@ func known(state store.ClaimState, asked bool) outcome {
 // open begins a transaction that holds the lane's run lock, and then, in a
 // new statement, looks where the claim stands: the lock may have been had only
 // after somebody else was through with the job. While the database is away it
-// tries again, until the attempt's context ends: with its lease, at the latest.
+// tries again, until the attempt's context ends: with its lease at the latest,
+// unless a run came as far as to record its outcome. Then only the database knows
+// what became of the claim, and is asked when it is back, however late: the
+// context ends only by a cancel or with a shutdown's grace.
 func (a *attempt) open() (r *txRun, state store.ClaimState, err error) {
 	retry := newBackoff(20*time.Millisecond, 2*time.Second)
 	for {

@@ -6,7 +6,7 @@ import "context"
 type Swept struct {
 	Placed   int // stray jobs put into their lane
 	Promoted int // lanes without a head that got one
-	Refused  int // lanes left because another transaction was at them; 1 if it sweeps itself
+	Refused  int // what was left because another transaction was at it; for one queue, 1 if another sweep is under way
 	Unparked int // jobs returned that were parked though no pause covers them
 	// More says the pass is not over: call again with Cursor.
 	More   bool
@@ -17,8 +17,9 @@ type Swept struct {
 // under REPEATABLE READ), lets lanes go on that are blocked against their queue's
 // policy, places jobs that their triggers did not, and returns parked ones that
 // no pause covers. It looks at up to limit lanes after cursor, of one queue or,
-// for "", of all. One sweep runs at a time; the others answer at once that
-// nothing is to do.
+// for "", of all. One sweep runs at a time; the others answer at once: for all,
+// that nothing is to do; for one queue, which the sweep under way may have
+// passed, that it was refused.
 func (s *Store) Sweep(ctx context.Context, limit int, queue string, cursor []string) (Swept, error) {
 	var w Swept
 	var only *string
