@@ -117,8 +117,10 @@ func (m *model) discard(j *job) string {
 	switch {
 	case !j.letter:
 		return j.notDead()
-	case j.live() && (j.settled || j.locked != nil || !m.leave(j, "dead")):
+	case j.live() && (j.settled || j.locked != nil || !m.mayLeave(j, true, nil)):
 		return "busy"
+	case j.live():
+		m.leave(j, "dead")
 	}
 	j.at, j.letter = unknown, false
 	return "discarded"

@@ -19,7 +19,7 @@ var without = map[string]struct {
 		File: "0012_finish.sql",
 		Old:  "where l.id = u.id and l.fence = u.fence and l.worker = finish.worker",
 		New:  "where l.id = u.id and l.worker = finish.worker",
-	}}, ": the database answers done, the model "},
+	}}, ": the database answers "},
 	"a place behind the waiting": {[]testdb.Edit{
 		{File: "0008_place.sql", Old: "if waiting and not headed then", New: "if false then"},
 		{File: "0008_place.sql", Old: "case when headed or waiting then", New: "case when headed then"},
