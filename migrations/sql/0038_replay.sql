@@ -102,17 +102,21 @@ select r.id, coalesce(r.outcome, 'running') as state, r.rate, r.replayed, r.kept
        r.ids, r.queue, r.kind, r.tenant, r.ordering_key, r.error, r.died_from, r.died_before
   from @schema@.replay_run r;
 
--- replay_due makes a step of each replay whose time has come, about 30 letters
--- in all, since each costs a subtransaction. It waits for nothing. due_at is when to call again: who made
--- a step is to keep the pace, the others look a little later whether it does.
+-- replay_due makes a step of each replay whose time has come. It tries about 30
+-- letters in all, since each costs a subtransaction, and at most 7 that are busy,
+-- which may wait 5 ms each for a dedupe key: for anything else it waits not at all.
+-- due_at is when to call again: who made a step is to keep the pace, the others
+-- look a little later whether it does.
 create or replace function @schema@.replay_due(out replayed integer, out due_at timestamptz)
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $lockstep$
 declare
-  run  @schema@.replay_run;
-  mine bigint[] := '{}';
+  run    @schema@.replay_run;
+  step   record;
+  mine   bigint[] := '{}';
+  to_try integer := 30;
 begin
   replayed := 0;
   for run in
@@ -120,7 +124,11 @@ begin
      order by r.next_at limit 5 for update skip locked
   loop
     mine := mine || run.id;
-    replayed := replayed + @schema@.replay_step(run, greatest(1, 30 - replayed));
+    if to_try >= 10 then -- else it comes first in one of the next calls
+      step := @schema@.replay_step(run, to_try);
+      replayed := replayed + step.done;
+      to_try := to_try - step.tried;
+    end if;
   end loop;
   due_at := (select min(case when r.id = any (mine) then r.next_at else greatest(r.next_at, clock_timestamp()) + '100 ms' end)
                from @schema@.replay_run r where r.ended_at is null);
@@ -138,8 +146,11 @@ end $lockstep$;
 --
 -- A letter or a lane that somebody else is at is left, and the letters behind it
 -- in its lane with it; the replay comes back to it, and goes on with other lanes,
--- within the letters that a step looks at.
-create or replace function @schema@.replay_step(run @schema@.replay_run, most integer) returns integer
+-- within the letters that a step looks at. It tries at most as many as it is told,
+-- and a busy one counts as five. Once half of these are such that stay where they
+-- are, it goes on at a random lane: so it comes by and by to all that are behind.
+drop function if exists @schema@.replay_step(@schema@.replay_run, integer);
+create or replace function @schema@.replay_step(run @schema@.replay_run, most integer, out done integer, out tried integer)
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -155,38 +166,43 @@ declare
   letters refcursor;
   answer  text;
   looked  integer := 0;
-  done    integer := 0;
+  over    boolean := false;
+  jumped  boolean := false;
   staying integer := 0;
   shut    text[] := '{}'; -- lanes, and letters without one, that are left for now
 begin
+  done := 0;
+  tried := 0;
   if quick then
     select coalesce(array_agg(u.at order by u.at), '{}'), coalesce(array_agg(u.n order by u.at), '{}') into run.recent_at, run.recent
       from unnest(run.recent_at, run.recent) u(at, n) where u.at > moment - '1 s'::interval;
     allowed := least(allowed, floor(run.rate * 1.05) - (select coalesce(sum(n), 0) from unnest(run.recent) n));
     if allowed <= 0 then
       update @schema@.replay_run r set next_at = run.recent_at[1] + '1 s' where r.id = run.id;
-      return 0;
+      return;
     end if;
   end if;
   if run.ids is not null then
-    open letters for
+    open letters scroll for
       select d.id, d.lane_turn, array[d.queue, d.tenant, coalesce(d.ordering_key, '')]::text || case when d.ordering_key is null then d.id::text else '' end as lane,
              @schema@.replay_wants(run, d.lane_turn, d.queue, d.kind, d.tenant, d.ordering_key, d.error, d.died_at) as wanted
         from @schema@.dead_job d where d.id = any (run.ids) and (d.lane_turn, d.id) > (run.at_turn, run.at_id)
        order by d.lane_turn, d.id;
   else
-    open letters for
+    open letters scroll for
       select d.id, d.lane_turn, array[d.queue, d.tenant, coalesce(d.ordering_key, '')]::text || case when d.ordering_key is null then d.id::text else '' end as lane,
              @schema@.replay_wants(run, d.lane_turn, d.queue, d.kind, d.tenant, d.ordering_key, d.error, d.died_at) as wanted
         from @schema@.dead_job d where (d.lane_turn, d.id) > (run.at_turn, run.at_id)
        order by d.lane_turn, d.id limit 1000;
   end if;
-  while done < allowed loop
+  while done < allowed and tried < most loop
     fetch letters into letter;
-    exit when not found;
+    over := not found;
+    exit when over;
     looked := looked + 1;
-    if letter.wanted then
-      answer := case when letter.lane = any (shut) then 'busy' else @schema@.replay_letter(letter.id, true) end;
+    if letter.wanted and letter.lane <> all (shut) then
+      answer := @schema@.replay_letter(letter.id, true);
+      tried := tried + case answer when 'busy' then 5 else 1 end;
       if answer = 'busy' then
         shut := shut || letter.lane;
       elsif answer = 'replayed' then
@@ -198,10 +214,13 @@ begin
     if shut = '{}' then
       run.at_turn := letter.lane_turn;
       run.at_id := letter.id;
+    elsif not jumped and 2 * (tried - done) >= most then
+      jumped := true;
+      shut := shut || @schema@.lanes_to_pass(letters, looked, shut);
     end if;
   end loop;
   close letters;
-  if done < allowed and shut = '{}' and (looked < 1000 or run.ids is not null) then
+  if over and shut = '{}' and (looked < 1000 or run.ids is not null) then
     run.outcome := 'done';
     run.ended_at := clock_timestamp();
   end if;
@@ -213,7 +232,29 @@ begin
      set recent_at = run.recent_at, recent = run.recent, at_turn = run.at_turn, at_id = run.at_id, stepped_at = moment, replayed = r.replayed + done, kept = r.kept + staying,
          outcome = run.outcome, ended_at = run.ended_at,
          next_at = case when done > 0 then since + done * (case when run.rate < 20 then 1.01 else 1 end) / run.rate * '1 s'::interval
-                        when shut <> '{}' then moment + '20 ms' else since end
+                        when shut <> '{}' then clock_timestamp() + '20 ms' else since end
    where r.id = run.id;
-  return done;
+end $lockstep$;
+
+-- lanes_to_pass draws how many of the lanes that are ahead, and not shut, a step
+-- passes, and answers these. It leaves the cursor where it was: behind as many
+-- letters as were looked at.
+create or replace function @schema@.lanes_to_pass(letters refcursor, looked integer, shut text[]) returns text[]
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $lockstep$
+declare
+  letter record;
+  ahead  text[] := '{}';
+begin
+  loop
+    fetch letters into letter;
+    exit when not found;
+    if letter.wanted and letter.lane <> all (shut) then
+      ahead := ahead || letter.lane;
+    end if;
+  end loop;
+  move absolute looked from letters;
+  ahead := array(select u.lane from unnest(ahead) with ordinality u(lane, n) group by u.lane order by min(u.n));
+  return ahead[1 : floor(random() * cardinality(ahead))];
 end $lockstep$;
