@@ -1,6 +1,10 @@
 package protocol_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/lockstep-pg/lockstep/store"
+)
 
 // ask enqueues a version of job K under a policy, and answers "outcome id".
 func (c *session) ask(policy string, version int) string {
@@ -157,6 +161,48 @@ func TestACancelTakesThePayloadAlong(t *testing.T) {
 		other.exec("rollback; select lockstep.cancel(id) from lockstep.job; select lockstep.due()")
 		want("jobs", value[int](s.session, "select count(*)::int from lockstep.job"), 0)
 		want("payload", value[string](s.session, "select payload ->> 'n' from lockstep.finished_job"), "2")
+	})
+}
+
+func TestSeen_PayloadsOfAHeldJobHoldUpNoOthers(t *testing.T) {
+	prove(t, rule{
+		must: "payloads noted for jobs whose rows somebody holds are passed by, however many: those of other jobs would wait for as long",
+		without: map[string]cut{
+			"paging": {[]edit{{"  for round in 1 .. 30 loop\n    for note in", "  for round in 1 .. 1 loop\n    for note in"}}, "payloads missed behind those of one job"},
+			"chance": {[]edit{{"    final := round = 29 or clock_timestamp() > until;\n", ""}}, "payloads missed behind those of many"},
+		},
+		scene: func(s *scene) {
+			producer, holder := s.enter(), s.enter()
+			late := func() { // the payload of a job that is claimed before it is committed
+				s.exec("select lockstep.enqueue('k', queue => 'other', dedupe_key => 'late')")
+				producer.exec("begin; select lockstep.enqueue('k', queue => 'other', dedupe_key => 'late', dedupe => 'replace')")
+				want("finish", s.finish(store.Completed, s.claimFrom("other", 1)...), "done")
+				producer.exec("commit")
+			}
+			missed := func() int {
+				return value[int](s.session, "select count(*) from lockstep.noted_payloads where state = 'missed'")
+			}
+			s.exec("select lockstep.enqueue('k', dedupe_key => i::text) from generate_series(1, 300) i")
+			holder.exec("begin; select from lockstep.job for update")
+			s.exec("select lockstep.enqueue('k', dedupe_key => '1', dedupe => 'replace') from generate_series(1, 30) i")
+			late()
+			s.due()
+			want("payloads missed behind those of one job", missed(), 1)
+
+			s.exec("select lockstep.enqueue('k', dedupe_key => i::text, dedupe => 'replace') from generate_series(2, 300) i")
+			late()
+			for range 50 {
+				if s.due(); missed() == 2 {
+					break
+				}
+			}
+			want("payloads missed behind those of many", missed(), 2)
+			holder.exec("rollback")
+			for range 12 {
+				s.due()
+			}
+			want("payloads that wait", value[int](s.session, "select count(*) from lockstep.noted_payloads where state = 'pending'"), 0)
+		},
 	})
 }
 

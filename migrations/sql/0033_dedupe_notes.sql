@@ -161,8 +161,14 @@ do $lockstep$ begin
   end if;
 end $lockstep$;
 
--- settle_notes settles up to 30 notes that a commit had to leave, and answers
--- how many it had to leave too, since somebody is at their jobs. One at a time.
+-- settle_notes settles up to 30 notes that a commit had to leave, in the order
+-- of their turns. What somebody is at is paged past, with all other notes of its
+-- job, so that one job can't hold up the others. Answers how many jobs it had to
+-- leave, and one more if it did not come to the end. One at a time.
+--
+-- A try may wait 2 ms for a dedupe key, so it takes about 50 ms at most. The last
+-- round begins at a random place of what is ahead, with the first notes of their
+-- keys: so it comes by and by to notes behind any number of refused ones.
 create or replace function @schema@.settle_notes() returns integer
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -170,15 +176,46 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 as $lockstep$
 declare
-  page constant bigint[] := array(select n.id from @schema@.dedupe_note n where n.turn > 0 and not n.missed order by n.turn limit 30);
-  remaining integer := 0;
+  until   constant timestamptz := clock_timestamp() + '50 ms'::interval;
+  note    record;
+  shut    bigint[] := '{}'; -- the jobs that are left
+  at_turn bigint := 0;
+  settled integer := 0;
+  final   boolean := false;
 begin
-  if page <> '{}' and pg_try_advisory_xact_lock(@schema@.own_mutex('notes')) then
-    for i in 1 .. cardinality(page) loop
-      remaining := remaining + (not @schema@.settle_note(page[i]))::integer;
-    end loop;
+  if not exists (select 1 from @schema@.dedupe_note n where n.turn > 0 and not n.missed)
+    or not pg_try_advisory_xact_lock(@schema@.own_mutex('notes'))
+  then
+    return 0;
   end if;
-  return remaining;
+  for round in 1 .. 30 loop
+    for note in
+      select n.id, n.turn, n.job_id from @schema@.dedupe_note n
+       where n.turn > at_turn and not n.missed and n.job_id <> all (shut)
+         and (not final or not exists (
+           select 1 from @schema@.dedupe_note o
+            where o.queue = n.queue and o.tenant = n.tenant and o.dedupe_key = n.dedupe_key and o.turn > 0 and o.turn < n.turn and not o.missed))
+       order by n.turn limit 10
+    loop
+      at_turn := note.turn;
+      if note.job_id = any (shut) then
+        continue;
+      elsif @schema@.settle_note(note.id) then
+        settled := settled + 1;
+      else
+        shut := shut || note.job_id;
+      end if;
+    end loop;
+    exit when not found or final or settled >= 30;
+    final := round = 29 or clock_timestamp() > until;
+    if final then
+      at_turn := coalesce(
+        (select a.turn - 1 from (select n.turn from @schema@.dedupe_note n
+                                  where n.turn > at_turn and not n.missed and n.job_id <> all (shut) order by n.turn limit 1000) a
+          order by random() limit 1), at_turn);
+    end if;
+  end loop;
+  return cardinality(shut) + (final or settled >= 30)::integer;
 end $lockstep$;
 
 -- settle_note puts a note into its job. If that has been claimed, or is gone,
