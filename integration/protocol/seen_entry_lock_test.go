@@ -73,6 +73,7 @@ func TestSeen_NobodyUpgradesACoarseLock(t *testing.T) {
 		without: map[string]cut{
 			"later rounds": {[]edit{
 				{"else\n    perform @schema@.place_entered(first_round => said <> xid || ':many+');", "else\n    perform @schema@.place_entered(first_round => true);"},
+				{"elsif not @schema@.holds_lock(step.number) then", "elsif true then"},
 			}, "deadlock detected"},
 		},
 		scene: func(s *scene) {
@@ -88,6 +89,37 @@ func TestSeen_NobodyUpgradesACoarseLock(t *testing.T) {
 			must("a later round with many lanes", first.wait())
 			must("the other", second.wait())
 			want("jobs placed", value[int64](s.session, "select count(*) from lockstep.job where stage = 'r'"), 602)
+		},
+	})
+}
+
+func TestSeen_WhoHandedALaneOnDoesNotUpgrade(t *testing.T) {
+	prove(t, rule{
+		must: "who handed a lane on in the same transaction holds its queue's coarse lock shared, and does not wait for it exclusive at the commit: two would deadlock",
+		without: map[string]cut{"look": {[]edit{{
+			"elsif not @schema@.holds_lock(step.number) then", "elsif true then",
+		}}, "deadlock detected"}},
+		scene: func(s *scene) {
+			a, b := s.enter(), s.enter()
+			for _, c := range []*session{a, b} {
+				c.put(value[string](c, "select pg_backend_pid()::text"), "first")
+				job := c.claimOne()
+				c.exec("begin")
+				want("finish", c.finish(store.Completed, job), "done")
+				c.exec("insert into lockstep.job (kind, ordering_key) select 'k', 'lane ' || i from generate_series(1, 300) i")
+			}
+			first, second := s.start(a, "commit"), s.start(b, "commit")
+			must("a commit with many lanes", first.wait())
+			must("the other", second.wait())
+			want("heads", value[int64](s.session, "select count(*) from lockstep.job where stage = 'r'"), 300)
+
+			s.exec("delete from lockstep.job")
+			s.put("alone", "first")
+			job := s.claimOne()
+			s.exec("begin")
+			want("finish", s.finish(store.Completed, job), "done")
+			s.exec("insert into lockstep.job (kind, ordering_key) select 'k', i::text from generate_series(1, 300) i; set constraints all immediate")
+			want("advisory locks where nobody else is at the queue", s.locks(), 3)
 		},
 	})
 }

@@ -24,8 +24,11 @@ return case when pg_catalog.pg_try_advisory_xact_lock_shared(@schema@.queue_lock
 -- lock_lanes takes the entry locks of lanes, given as parallel arrays. At most
 -- 200 fine locks a transaction: beyond that the queues with the most lanes are
 -- locked whole, so that no transaction can fill the server's lock table. A
--- later round (constraints forced early) holds shared coarse locks already and
--- must not upgrade: may_lock_whole is false then.
+-- later round (constraints forced early) holds fine locks already, and asks for
+-- no queue then: may_lock_whole is false. A queue's lock that is held shared
+-- already, as from finish or discard in the same transaction, is not waited for
+-- either, only tried: two would deadlock. Where others hold it too, the lanes are
+-- taken one by one, however many they are.
 create or replace function @schema@.lock_lanes(queues text[], tenants text[], keys text[], may_lock_whole boolean) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -46,10 +49,12 @@ begin
     select q.queue, @schema@.queue_lock(q.queue) as number, q.queue = any (whole) as exclusive
     from (select distinct u.queue from unnest(queues) as u(queue)) q order by 2
   loop
-    if step.exclusive then
-      perform @schema@.lock_queue(step.queue, step.number, until);
-    else
+    if not step.exclusive then
       perform @schema@.lock_numbers(array[step.number], array[format('queue %L', step.queue)], true, until);
+    elsif not @schema@.holds_lock(step.number) then
+      perform @schema@.lock_queue(step.queue, step.number, until);
+    elsif not pg_try_advisory_xact_lock(step.number) then
+      whole := array_remove(whole, step.queue);
     end if;
   end loop;
   select array_agg(l.number order by l.number), array_agg(l.name order by l.number) into numbers, names
@@ -171,6 +176,20 @@ begin
        and l.database = (select d.oid from pg_database d where d.datname = current_database())
        and ((l.classid::bigint << 32) | l.objid::bigint) = number
        and l.pid is distinct from pg_backend_pid();
+end $lockstep$;
+
+-- holds_lock tells whether this session holds an advisory lock itself, in any
+-- mode. It reads the whole lock table.
+create or replace function @schema@.holds_lock(number bigint) returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $lockstep$
+begin
+  return exists (
+    select from pg_locks l
+     where l.locktype = 'advisory' and l.granted and l.objsubid = 1 and l.pid = pg_backend_pid()
+       and l.database = (select d.oid from pg_database d where d.datname = current_database())
+       and ((l.classid::bigint << 32) | l.objid::bigint) = number);
 end $lockstep$;
 
 -- raise_locked names who holds a lock: a session by its pid, an in-doubt
