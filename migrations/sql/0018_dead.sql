@@ -188,8 +188,8 @@ begin
 end $lockstep$;
 
 -- replay_letter is replay for one that may be gone. A caller that works on many
--- only tries: neither the lane's entry lock, which the placing needs at the
--- commit, nor a dedupe key in an open transaction is waited for. A blocked head
+-- only tries: the lane's entry lock, which the placing needs at the commit, is not
+-- waited for, and a dedupe key in an open transaction for 5 ms at most. A blocked head
 -- is replayed without its letter too, which somebody deleted by hand.
 create or replace function @schema@.replay_letter(id bigint, only_try boolean) returns text
 language plpgsql
