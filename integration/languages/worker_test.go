@@ -144,7 +144,9 @@ exports.endless = (job, signal) => new Promise((_, reject) => signal.addEventLis
 	until(t, "it runs", func() bool {
 		return testdb.Value[string](t, db, "select state from lockstep.job_status($1)", id) == "running"
 	})
-	db.Exec(t, "select lockstep.cancel($1)", id)
+	until(t, "the cancel is taken", func() bool { // busy while a heartbeat has the row
+		return testdb.Value[string](t, db, "select lockstep.cancel($1)", id) != "busy"
+	})
 	until(t, "it is cancelled", func() bool {
 		return testdb.Value[string](t, db, "select state from lockstep.job_status($1)", id) == "cancelled"
 	})

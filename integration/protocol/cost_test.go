@@ -72,7 +72,7 @@ func TestAnEnqueueLooksUpOnlyItsOwnKeys(t *testing.T) {
 			insert into lockstep.job (kind, dedupe_key) select 'k', i::text from generate_series(1, 30000) i;
 			alter table lockstep.job enable trigger user`)
 		for name, call := range calls {
-			if after := s.buffers(call); after > 3*before[name] {
+			if after := s.buffers(call); after > 5*before[name] { // an index has grown by two levels; a scan of it would touch hundreds each time
 				t.Errorf("%s touches %d buffers with 30,000 keys there, %d with one", name, after, before[name])
 			}
 		}
