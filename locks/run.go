@@ -29,14 +29,17 @@ func (l *Locks) TryRun(ctx context.Context, tx pgx.Tx, queue, tenant, orderingKe
 }
 
 // WaitRun is TryRun, repeated after 1 ms, 2 ms and so on, at most every 50 ms,
-// until tx holds the lock, until has passed, or ctx ends, which is an error. It
+// until tx holds the lock, until has passed, or ctx ends: its cause is the error. It
 // tries at least once, and a last time when until comes. Compute until from
 // time.Now, so that it does not move with the wall clock.
 func (l *Locks) WaitRun(ctx context.Context, tx pgx.Tx, queue, tenant, orderingKey string, id int64, until time.Time) (bool, error) {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		last := time.Until(until)
 		held, err := l.TryRun(ctx, tx, queue, tenant, orderingKey, id)
-		if held || err != nil || last <= 0 {
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return false, fmt.Errorf("wait for run lock: %w", context.Cause(ctx))
+		case held || err != nil || last <= 0:
 			return held, err
 		}
 		if err := wait(ctx, min(pause, last)); err != nil {

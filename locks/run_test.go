@@ -192,6 +192,9 @@ func TestWaitRunEnds(t *testing.T) {
 	if held || !errors.Is(err, stop) {
 		t.Errorf("when the context ends: %v, %v", held, err)
 	}
+	if held, err := l.WaitRun(ctx, waiter, "q", "acme", "key", 1, time.Now().Add(time.Minute)); held || !errors.Is(err, stop) {
+		t.Errorf("in a try, when the context has ended: %v, %v", held, err)
+	}
 }
 
 // A database without the schema is an error, not a refusal, and not counted.
