@@ -6,16 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
 
 // result is what came of the tests with one version.
 type result struct {
-	version                         string
-	packages, passed, failed, skips int
-	broken                          bool // go test itself ended in failure
-	took                            time.Duration
+	version string
+	counts
+	packages, again int  // again: failed, and passed in a run of their own
+	broken          bool // go test itself ended in failure
+	took            time.Duration
+}
+
+// counts are of tests; red tells that their package failed.
+type counts struct {
+	passed, failed, skips int
+	red                   bool
 }
 
 // bad is a version that does not count as tested with success.
@@ -24,11 +33,14 @@ func (r result) bad() bool { return r.broken || r.failed > 0 || r.passed == 0 }
 const head = "| PostgreSQL | packages | tests passed | failed | skipped | took |\n|---|---|---|---|---|---|"
 
 func (r result) row() string {
-	mark := ""
+	mark, again := "", ""
 	if r.bad() {
 		mark = " **failed**"
 	}
-	return fmt.Sprintf("| %s%s | %d | %d | %d | %d | %.0f s |", r.version, mark, r.packages, r.passed, r.failed, r.skips, r.took.Seconds())
+	if r.again > 0 {
+		again = fmt.Sprintf(" (%d tried twice)", r.again)
+	}
+	return fmt.Sprintf("| %s%s | %d%s | %d | %d | %d | %.0f s |", r.version, mark, r.packages, again, r.passed, r.failed, r.skips, r.took.Seconds())
 }
 
 func printTable(w io.Writer, table []result) {
@@ -43,11 +55,33 @@ type event struct {
 	Action, Package, Test, Output string
 }
 
+// runs are what came of packages.
+type runs map[string]counts
+
+// failed are the packages that did.
+func (r runs) failed() (packages []string) {
+	for _, name := range slices.Sorted(maps.Keys(r)) {
+		if r[name].red {
+			packages = append(packages, name)
+		}
+	}
+	return packages
+}
+
+// sum adds them up.
+func (r runs) sum() (sum result) {
+	for _, c := range r {
+		sum.packages++
+		sum.passed, sum.failed, sum.skips, sum.broken = sum.passed+c.passed, sum.failed+c.failed, sum.skips+c.skips, sum.broken || c.red
+	}
+	return sum
+}
+
 // read counts what go test -json tells. What a failed or skipped test printed
 // goes to failures, and what a failed package printed outside its tests, such as
 // the stacks of one that ran out of time.
-func read(events io.Reader, failures io.Writer) (result, error) {
-	var r result
+func read(events io.Reader, failures io.Writer) (runs, error) {
+	r := make(runs)
 	printed := make(map[string]*strings.Builder)
 	lines := bufio.NewReader(events)
 	for {
@@ -67,7 +101,7 @@ func read(events io.Reader, failures io.Writer) (result, error) {
 	}
 }
 
-func (r *result) count(e event, printed map[string]*strings.Builder, failures io.Writer) {
+func (r runs) count(e event, printed map[string]*strings.Builder, failures io.Writer) {
 	name := e.Package + " " + e.Test
 	switch e.Action {
 	case "output", "build-output":
@@ -84,14 +118,16 @@ func (r *result) count(e event, printed map[string]*strings.Builder, failures io
 		fmt.Fprintf(failures, "%s in %s\n%s", e.Action, name, printed[name])
 	}
 	delete(printed, name)
+	c := r[e.Package]
 	switch {
 	case e.Test == "":
-		r.packages++
+		c.red = e.Action == "fail"
 	case e.Action == "pass":
-		r.passed++
+		c.passed++
 	case e.Action == "fail":
-		r.failed++
+		c.failed++
 	default:
-		r.skips++
+		c.skips++
 	}
+	r[e.Package] = c
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -55,8 +56,11 @@ not JSON
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r != (result{packages: 2, passed: 1, failed: 1, skips: 1}) || !r.bad() {
-		t.Errorf("counted %+v", r)
+	if sum := r.sum(); sum != (result{packages: 2, counts: counts{passed: 1, failed: 1, skips: 1}, broken: true}) || !sum.bad() {
+		t.Errorf("counted %+v", sum)
+	}
+	if bad := r.failed(); !slices.Equal(bad, []string{"p"}) {
+		t.Errorf("failed: %v", bad)
 	}
 	for _, word := range []string{"fail in p TestBad\nloud", "skip in p TestNot\nwhy", "panic", "not JSON"} {
 		if !strings.Contains(failures.String(), word) {
@@ -70,13 +74,14 @@ not JSON
 
 func TestBad(t *testing.T) {
 	t.Parallel()
-	for _, r := range []result{{}, {passed: 1, broken: true}, {passed: 1, failed: 1}} {
+	for _, r := range []result{{}, {counts: counts{passed: 1}, broken: true}, {counts: counts{passed: 1, failed: 1}}} {
 		if !r.bad() || !strings.Contains(r.row(), "failed") {
 			t.Errorf("%+v passes for good", r)
 		}
 	}
-	if (result{passed: 1}).bad() {
-		t.Error("a passed test is bad")
+	r := result{packages: 2, counts: counts{passed: 1}, again: 1}
+	if r.bad() || !strings.Contains(r.row(), "2 (1 tried twice)") {
+		t.Errorf("%s", r.row())
 	}
 }
 
