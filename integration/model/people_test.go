@@ -78,6 +78,9 @@ func (m *model) replay(j *job) string {
 	case j.live() && (j.locked != nil || j.settled):
 		return "busy"
 	case !j.live() && m.holder(j) != nil:
+		if j.key != "" { // it was in for a moment, and its placing found the lane as it is
+			m.promoteHeadless(m.lane(j), nil)
+		}
 		return "duplicate"
 	}
 	inPlace := j.live()
