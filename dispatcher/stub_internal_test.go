@@ -28,8 +28,14 @@ func stub(t *testing.T, ctx context.Context, cfg Config, tried func()) *shift {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Close)
+	return still(t, ctx, p, cfg)
+}
+
+// still is a shift that handles the kind k, and has begun nothing yet.
+func still(t *testing.T, ctx context.Context, pool *pgxpool.Pool, cfg Config) *shift {
+	t.Helper()
 	cfg.Logger = slog.New(slog.DiscardHandler)
-	d, err := New(p, cfg)
+	d, err := New(pool, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package dispatcher
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -25,7 +24,8 @@ func TestRefusedSweepDelaysNoFullOne(t *testing.T) {
 	if _, err := holder.Exec(t.Context(), "select from lockstep.job where id = $1 for update", refused); err != nil {
 		t.Fatal(err)
 	}
-	s := onQueues(t, db, "a", "b")
+	s := still(t, t.Context(), db.Pool(t), Config{Queues: map[string]Queue{"a": {}, "b": {}}})
+	t.Cleanup(s.conns.close)
 	w := s.sweeper
 	w.every, w.asked = 50*time.Millisecond, map[string]bool{"a": true} // what a start asks for is done
 	ctx, stop := context.WithCancel(t.Context())
@@ -56,25 +56,4 @@ func headless(t *testing.T, db *testdb.DB, queue string) (id int64) {
 	}
 	db.Exec(t, "delete from lockstep.job where id = $1", jobs[0].ID)
 	return jobs[1].ID
-}
-
-// onQueues is a shift that has begun nothing yet.
-func onQueues(t *testing.T, db *testdb.DB, queues ...string) *shift {
-	t.Helper()
-	cfg := Config{Queues: make(map[string]Queue), Logger: slog.New(slog.DiscardHandler)}
-	for _, name := range queues {
-		cfg.Queues[name] = Queue{}
-	}
-	d, err := New(db.Pool(t), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.register("k", false, func(context.Context, store.Job) error { return nil })
-	handlers, err := d.configured()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newShift(t.Context(), d, handlers)
-	t.Cleanup(s.conns.close)
-	return s
 }

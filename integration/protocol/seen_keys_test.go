@@ -12,6 +12,14 @@ func (c *session) ask(policy string, version int) string {
 		ordering_key => 'K', dedupe_key => 'K', dedupe => $1)`, policy, version)
 }
 
+// stopUpdates begins a transaction until whose end others wait where they update
+// a column: "payload on lockstep.job".
+func (c *session) stopUpdates(column string) {
+	c.exec(`create function hold_on() returns trigger language plpgsql as 'begin perform pg_advisory_xact_lock(1); return new; end';
+		create trigger hold_on before update of ` + column + ` for each row execute function hold_on()`)
+	c.exec("begin; select pg_advisory_xact_lock(1)")
+}
+
 func TestSeen_AnIdleProducerHoldsNoJobItReplaces(t *testing.T) {
 	prove(t, rule{
 		must: "a request that replaces a payload does not touch the job's row before its commit: the lane would stand as long as the producer idles",
@@ -308,9 +316,7 @@ func TestSeen_APayloadThatComesMeanwhileIsKept(t *testing.T) {
 			other.exec("begin; select from lockstep.job for update")
 			s.ask("replace", 2)
 			other.exec("rollback")
-			s.exec(`create function hold_on() returns trigger language plpgsql as 'begin perform pg_advisory_xact_lock(1); return new; end';
-				create trigger hold_on before update of payload on lockstep.job for each row execute function hold_on()`)
-			other.exec("begin; select pg_advisory_xact_lock(1)")
+			other.stopUpdates("payload on lockstep.job")
 			claim := s.start(worker, "select lockstep.claim(gen_random_uuid(), 'default', '{k}', 1, '1 min')")
 			claim.waits()
 			s.ask("replace", 3)
@@ -377,9 +383,7 @@ func TestSeen_APayloadThatSomebodyElseHasIsLeftToThem(t *testing.T) {
 			second.exec("commit; select lockstep.due()") // makes one more of it
 			third.exec("commit")
 			want("finish", s.finish("completed", job), "done")
-			s.exec(`create function hold_on() returns trigger language plpgsql as 'begin perform pg_advisory_xact_lock(1); return new; end';
-				create trigger hold_on before update of job_id on lockstep.dedupe_note for each row execute function hold_on()`)
-			other.exec("begin; select pg_advisory_xact_lock(1)")
+			other.stopUpdates("job_id on lockstep.dedupe_note")
 			claim := s.start(worker, "select lockstep.claim(gen_random_uuid(), 'default', '{k}', 1, '1 min')")
 			claim.waits() // it has looked
 			s.ask("one_more", 4)
@@ -402,9 +406,7 @@ func TestSeen_ACommitForgetsNoLaterPayload(t *testing.T) {
 		scene: func(s *scene) {
 			producer, other, due := s.enter(), s.enter(), s.enter()
 			s.ask("replace", 1)
-			s.exec(`create function hold_on() returns trigger language plpgsql as 'begin perform pg_advisory_xact_lock(1); return new; end';
-				create trigger hold_on before update of payload on lockstep.job for each row execute function hold_on()`)
-			other.exec("begin; select pg_advisory_xact_lock(1)")
+			other.stopUpdates("payload on lockstep.job")
 			producer.exec("begin")
 			producer.ask("replace", 2)
 			commit := s.start(producer, "commit")
