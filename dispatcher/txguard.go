@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,6 +14,8 @@ const (
 	// idleGrace is how much longer than its handler's timeout a transaction may
 	// be idle, before the server takes its process for frozen.
 	idleGrace = 10 * time.Second
+	// maxIdle is the longest that the server takes for that.
+	maxIdle = math.MaxInt32 * time.Millisecond
 	// commitTimeout leaves deferred triggers the time to give up on the lock of a
 	// lane whose holder is idle (10 s), with a message that names it. Behind one
 	// that is at work they wait longer; then the commit counts as unanswered.
@@ -41,7 +44,7 @@ const guardSQL = `select current_setting('transaction_read_only') = 'on', count(
 // guard sets those, the check of the client's connection only if asked to, and
 // refuses a server that can't be written to: no attempt is to be used up on it.
 func (r *txRun) guard(ctx context.Context, check bool) error {
-	idle := fmt.Sprint((r.handler.Timeout + idleGrace).Milliseconds())
+	idle := fmt.Sprint((min(r.handler.Timeout, maxIdle-idleGrace) + idleGrace).Milliseconds())
 	interval := ""
 	if check {
 		interval = "2s"

@@ -1,7 +1,9 @@
 package dispatcher_test
 
 import (
+	"math"
 	"testing"
+	"time"
 
 	"github.com/lockstep-pg/lockstep/dispatcher"
 	"github.com/lockstep-pg/lockstep/store"
@@ -41,6 +43,26 @@ func TestTxWithoutConnectionCheck(t *testing.T) {
 		r.awaitType(dispatcher.Recorded, id)
 		if state, attempt, note := r.fate(id); state != "completed" || attempt != 1 {
 			t.Errorf("%s in attempt %d (%s)", state, attempt, note)
+		}
+	}
+}
+
+// TestTxTimeoutBeyondTheServers: a handler may have more time than the server can
+// be told of.
+func TestTxTimeoutBeyondTheServers(t *testing.T) {
+	t.Parallel()
+	r := txRig(t)
+	d := r.dispatcher(dispatcher.Config{})
+	timeouts := map[string]time.Duration{"month": 30 * 24 * time.Hour, "ever": math.MaxInt64}
+	for kind, timeout := range timeouts {
+		dispatcher.HandleTx(d, kind, effect)
+		d.Configure(kind, dispatcher.HandlerConfig{Timeout: timeout})
+	}
+	for kind := range timeouts {
+		id := r.enqueue(store.NewJob{Kind: kind})[0]
+		r.runUntilIdle(d)
+		if state, attempt, note := r.fate(id); state != "completed" || attempt != 1 {
+			t.Errorf("%s: %s in attempt %d (%s)", kind, state, attempt, note)
 		}
 	}
 }
