@@ -123,11 +123,11 @@ func (e Event) attrs() []slog.Attr {
 }
 
 // errorAttr is an error for the log. One whose text may hold what a log must
-// not says how it is to be logged.
+// not says how it is to be logged; if it panics over that, the log says so.
 func errorAttr(err error) slog.Attr {
 	var discreet slog.LogValuer
 	if errors.As(err, &discreet) {
-		return slog.Any("error", discreet.LogValue())
+		return slog.Attr{Key: "error", Value: slog.AnyValue(discreet).Resolve()}
 	}
 	return slog.String("error", err.Error())
 }

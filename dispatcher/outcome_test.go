@@ -3,6 +3,7 @@ package dispatcher_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"runtime"
 	"strings"
 	"testing"
@@ -26,6 +27,12 @@ type unreadable struct{ text string }
 
 func (u *unreadable) Error() string { return u.text }
 
+// discreet is an error whose form for the log can't be had.
+type discreet struct{ status *int }
+
+func (*discreet) Error() string          { return "answered with a status" }
+func (d *discreet) LogValue() slog.Value { return slog.IntValue(*d.status) }
+
 func panicHere() { panic("at the disco") }
 
 // TestOutcomes has every way in which a handler can end, and what is then in
@@ -47,6 +54,7 @@ func TestOutcomes(t *testing.T) {
 		{"panic", func(dispatcher.Job[payload]) error { panicHere(); return nil }, "live b-", 1, []string{"panic: at the disco", "panicHere"}},
 		{"nil panic", func(dispatcher.Job[payload]) error { panic(nil) }, "live b-", 1, []string{"panic called with nil", "outcome_test.go"}}, //nolint:govet // what it does
 		{"error that panics", func(dispatcher.Job[payload]) error { var none *unreadable; return none }, "live b-", 1, []string{"nil pointer", "Error"}},
+		{"error that panics when it is logged", func(dispatcher.Job[payload]) error { return &discreet{} }, "live b-", 1, []string{"answered with a status"}},
 		{"goexit", func(dispatcher.Job[payload]) error { runtime.Goexit(); return nil }, "live b-", 1, []string{"Goexit", "outcome_test.go"}},
 	}
 	for _, test := range tests {
