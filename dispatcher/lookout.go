@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -25,6 +26,7 @@ type lookout struct {
 	pollAt  time.Time
 	more    doubling
 	retry   *backoff.ExponentialBackOff
+	most    int // jobs to ask for: fewer after an answer that was too large, or came too late
 
 	lostAt    time.Time // when the connection failed; zero once leases were renewed since
 	leaseOnly bool      // why is nothing but againAt
@@ -35,6 +37,7 @@ func newLookout(q *queue) *lookout {
 		queue: q,
 		more:  doubling{first: 2 * time.Millisecond, most: 250 * time.Millisecond},
 		retry: newBackoff(20*time.Millisecond, 10*time.Second),
+		most:  maxClaim,
 	}
 	l.pollAt = time.Now().Add(jittered(q.shift.cfg.Poll))
 	return l
@@ -117,7 +120,7 @@ func (l *lookout) timeUp(now time.Time) {
 func (l *lookout) look(ctx context.Context, why Reason) {
 	s := l.shift
 	mark := s.progress.Load()
-	most, want, except, bounded := l.ask(min(l.room(), maxClaim))
+	most, want, except, bounded := l.ask(min(l.room(), l.most))
 	if most == 0 { // an outcome came to wait since there was room
 		l.why.add(why)
 		return
@@ -138,11 +141,12 @@ func (l *lookout) look(ctx context.Context, why Reason) {
 	})
 	s.budget.spend(len(claimed.Jobs))
 	if err != nil {
-		l.failed(ctx, why, err)
+		l.failed(ctx, why, most, err)
 		return
 	}
-	l.retry.Reset()
-	l.count(why, claimed, time.Since(sent)) // before a handler can ask
+	took := time.Since(sent)
+	l.succeeded(took)
+	l.count(why, claimed, took) // before a handler can ask
 	l.leaseOnly = false
 	for _, job := range claimed.Jobs {
 		l.run(s.newAttempt(l.queue, job, sent))
@@ -192,8 +196,20 @@ func (l *lookout) plan(c store.Claimed, sent time.Time) {
 	l.more.reset()
 }
 
-// failed paces the next try.
-func (l *lookout) failed(ctx context.Context, why Reason, err error) {
+// succeeded lets the next look ask for more, if there is time for that.
+func (l *lookout) succeeded(took time.Duration) {
+	l.retry.Reset()
+	if took < l.shift.callTimeout/4 {
+		l.most = min(2*l.most, maxClaim)
+	}
+}
+
+// failed paces the next try. Payloads may be too large for one answer, or for
+// its time: then it is fewer jobs that it asks for, else none would ever run.
+func (l *lookout) failed(ctx context.Context, why Reason, asked int, err error) {
+	if answered(err) || errors.Is(err, context.DeadlineExceeded) {
+		l.most = max(1, asked/2)
+	}
 	l.shift.trouble(ctx, "claim", err)
 	now := time.Now()
 	l.why.add(why)
