@@ -52,7 +52,9 @@ func (s *shift) idle() bool {
 	idle := true
 	for _, q := range s.queues {
 		if q.emptyAt.Load() != mark {
-			q.bell.ring(ByTimer)
+			if !q.paced.Load() {
+				q.bell.ring(ByTimer)
+			}
 			idle = false
 		}
 	}

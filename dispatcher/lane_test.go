@@ -98,6 +98,31 @@ func TestRunUntilIdle(t *testing.T) {
 	r.runUntilIdle(d) // nothing to do
 }
 
+// TestRunUntilIdleBesideALockedJob: what another transaction holds is waited for,
+// and not asked for without a pause.
+func TestRunUntilIdleBesideALockedJob(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	d := r.dispatcher(dispatcher.Config{})
+	dispatcher.Handle(d, "k", nop)
+	id := r.enqueue(store.NewJob{Kind: "k"})[0]
+	tx, err := r.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "select from lockstep.job where id = $1 for update", id); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(time.Second, func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
+	r.runUntilIdle(d)
+	if state, _, note := r.fate(id); state != "completed" {
+		t.Errorf("the job is %s (%s)", state, note)
+	}
+	if n := r.count(func(e dispatcher.Event) bool { return e.Type == dispatcher.Looked }); n > 50 {
+		t.Errorf("%d looks in a second", n)
+	}
+}
+
 // TestReleasedJobRunsElsewhere: what a dispatcher gives back at its end, another
 // one starts by the signal.
 func TestReleasedJobRunsElsewhere(t *testing.T) {

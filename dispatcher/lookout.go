@@ -165,6 +165,7 @@ func (l *lookout) look(ctx context.Context, why Reason) {
 func (l *lookout) rest(mark int64, bounded bool) {
 	l.pollAt = time.Now().Add(jittered(l.shift.cfg.Poll))
 	l.moreAt, l.againAt = time.Time{}, time.Time{}
+	l.paced.Store(false)
 	l.sawNothing(mark, !bounded)
 	l.shift.nudge()
 }
@@ -188,6 +189,7 @@ func (l *lookout) plan(c store.Claimed, sent time.Time) {
 			l.againAt = end
 		}
 	}
+	l.paced.Store(c.More)
 	if c.More {
 		l.moreAt = time.Now().Add(l.more.next())
 		return

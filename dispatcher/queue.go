@@ -16,6 +16,8 @@ type queue struct {
 	// emptyAt is the shift's progress before a look that found nothing to do;
 	// -1 if the last one found something.
 	emptyAt atomic.Int64
+	// paced: the lookout looks again by itself, in its own time.
+	paced atomic.Bool
 
 	mu      sync.Mutex
 	busy    int  // slots that run a job or wait for its lane's next
