@@ -2,6 +2,7 @@ package handler
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -92,9 +93,9 @@ func NewPush(c PushConfig) (*Push, error) {
 	}
 	p := &Push{config: c, name: target.Scheme + "://" + target.Host + target.EscapedPath(), slots: make(chan struct{}, c.Parallel), circuit: newCircuit()}
 	for i, secret := range c.Secrets {
-		signer, err := standardwebhooks.NewWebhook(secret)
-		if err != nil || len(secret) == 0 {
-			return nil, fmt.Errorf("secrets: number %d is not base64", i+1)
+		signer, err := signerOf(secret)
+		if err != nil {
+			return nil, fmt.Errorf("secrets: number %d %w", i+1, err)
 		}
 		p.signers = append(p.signers, signer)
 	}
@@ -103,6 +104,18 @@ func NewPush(c PushConfig) (*Push, error) {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return p, nil
+}
+
+// signerOf reads a secret. An empty one would sign with a key that everybody has.
+func signerOf(secret string) (*standardwebhooks.Webhook, error) {
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+	switch {
+	case err != nil:
+		return nil, errors.New("is not base64")
+	case len(key) == 0:
+		return nil, errors.New("is empty")
+	}
+	return standardwebhooks.NewWebhookRaw(key)
 }
 
 func checkTarget(target *url.URL) error {
