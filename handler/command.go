@@ -25,6 +25,9 @@ const (
 	exitDead  = 65 // EX_DATAERR: dead at once
 )
 
+// DefaultKillAfter is how long a command may take to end, unless it is given.
+const DefaultKillAfter = 5 * time.Second
+
 // CommandConfig says what to run for a job.
 type CommandConfig struct {
 	// Args are the program, looked up in PATH, and its arguments. No shell
@@ -42,7 +45,9 @@ type CommandConfig struct {
 	Timeout time.Duration
 
 	// KillAfter is how long it may take to end once it was told; then it is
-	// killed (SIGKILL). Zero: 5 s.
+	// killed (SIGKILL). A dispatcher's ReturnGrace should be longer: a program
+	// that it does not wait for at its end is left running. Zero:
+	// DefaultKillAfter.
 	KillAfter time.Duration
 }
 
@@ -57,7 +62,7 @@ func NewCommand(c CommandConfig) (*Command, error) {
 		c.Timeout = time.Minute
 	}
 	if c.KillAfter == 0 {
-		c.KillAfter = 5 * time.Second
+		c.KillAfter = DefaultKillAfter
 	}
 	switch {
 	case len(c.Args) == 0 || c.Args[0] == "":

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -79,6 +80,34 @@ func TestSecondSIGTERM(t *testing.T) {
 	car.Signal(t, syscall.SIGTERM)
 	if code := car.Wait(t); code != 5 || !strings.Contains(car.Stderr(), "handlers were cut off: 1 ") {
 		t.Errorf("exit code %d\n%s", code, car.Stderr())
+	}
+	expect(t, db, "ready 0", "the job", "state || ' ' || attempt from lockstep.jobs")
+}
+
+// TestNoProgramIsLeft: a program that does not end when it is told to is killed
+// before its job is given back, however long it was allowed to take.
+func TestNoProgramIsLeft(t *testing.T) {
+	t.Parallel()
+	db, dir := testdb.New(t), t.TempDir()
+	config, pid := filepath.Join(dir, "lockstep.yaml"), filepath.Join(dir, "pid")
+	script := "trap '' TERM; echo $$ > " + pid + ".new; mv " + pid + ".new " + pid + "; while :; do sleep 0.1; done"
+	if err := os.WriteFile(config, fmt.Appendf(nil, "command:\n- args: [sh, -c, %q]\n  kill_after: 6s\n", script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	car := run(t, db, "--config", config, "--grace", "1ms")
+	db.Exec(t, "select lockstep.enqueue('k')")
+	var running int
+	until(t, "the program runs", func() bool {
+		text, _ := os.ReadFile(pid)
+		running, _ = strconv.Atoi(strings.TrimSpace(string(text)))
+		return running > 1
+	})
+	car.Signal(t, syscall.SIGTERM)
+	if code := car.Wait(t); code != 5 {
+		t.Errorf("exit code %d\n%s", code, car.Stderr())
+	}
+	if err := syscall.Kill(running, syscall.SIGKILL); err == nil {
+		t.Error("the program still ran when the sidecar had ended")
 	}
 	expect(t, db, "ready 0", "the job", "state || ' ' || attempt from lockstep.jobs")
 }

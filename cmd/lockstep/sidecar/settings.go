@@ -196,6 +196,17 @@ func (s *Settings) Routes(sent func(target string, status int, took time.Duratio
 	return routes, nil
 }
 
+// returnGrace is how long a handler is waited for once it was told to end: longer
+// than any program may take, so that each is killed before its job is given back.
+func (s *Settings) returnGrace() (longest time.Duration) {
+	for _, c := range s.Command {
+		killAfter := c.KillAfter
+		setDefault(&killAfter, Duration(handler.DefaultKillAfter))
+		longest = max(longest, time.Duration(killAfter)+time.Second)
+	}
+	return longest
+}
+
 func (p Push) handler(sent func(string, int, time.Duration)) (*handler.Push, error) {
 	config := handler.PushConfig{URL: p.URL, Timeout: time.Duration(p.Timeout), Parallel: p.Parallel, Secrets: p.Secrets}
 	for _, file := range p.SecretFiles {

@@ -69,7 +69,7 @@ func New(s *Settings, database *pgxpool.Config, maxJobs int, log *slog.Logger) (
 	c.metrics = web.NewMetrics(web.MetricsConfig{Queues: queues, Count: store.New(c.counting).In(s.Database.Schema).CountJobs, Circuits: c.circuits})
 	config := dispatcher.Config{
 		Queues: make(map[string]dispatcher.Queue), Schema: s.Database.Schema, Lease: time.Duration(s.Lease), Poll: time.Duration(s.Poll),
-		ShutdownGrace: time.Duration(s.Grace), MaxConns: dispatcherConns, ListenURL: s.Database.ListenURL, MaxJobs: maxJobs, OnEvent: c.event, Logger: log,
+		ShutdownGrace: time.Duration(s.Grace), ReturnGrace: s.returnGrace(), MaxConns: dispatcherConns, ListenURL: s.Database.ListenURL, MaxJobs: maxJobs, OnEvent: c.event, Logger: log,
 	}
 	for _, name := range queues {
 		config.Queues[name] = dispatcher.Queue{Concurrency: s.Queues[name].Concurrency, Kinds: c.routes.Kinds(name)}
