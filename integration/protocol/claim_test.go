@@ -1,6 +1,7 @@
 package protocol_test
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -67,5 +68,57 @@ func TestAnIdleLookTellsWhenToLookAgain(t *testing.T) {
 		want("more", s.look("default", 10).More, true)
 		somebody.exec("commit")
 		want("jobs", names(s.claim(10)), "b")
+	})
+}
+
+// TestAnAnswerHoldsWhatAValueCan: a few jobs at the limit of payloads would be
+// more than that, and no claim of their queue would get anything.
+func TestAnAnswerHoldsWhatAValueCan(t *testing.T) {
+	t.Parallel()
+	run(t, func(s *scene) {
+		// The room in kilobytes, and so the payloads.
+		s.exec(`do $$ begin execute replace(pg_get_functiondef('lockstep.fitting'::regproc), '67108864', '67108'); end $$`)
+		for n, size := range []int{30, 30, 1, 8, 90, 1, 0} {
+			s.exec(`insert into lockstep.job (kind, payload) select 'k', jsonb_build_object('n', $1::text, 'text', repeat('x', 1000 * $2))`, strconv.Itoa(n), size)
+		}
+		for range 2 {
+			for i, jobs := range []string{"0 1 2", "3", "4", "5 6"} {
+				look := s.look("default", 20)
+				want("jobs", names(look.Jobs), jobs)
+				want("more", look.More, i < 3)
+			}
+			s.expire() // what a claim finds lost, and has no room for, is as it was
+		}
+		want("lost", value[int](s.session, "select count(*) from lockstep.attempt where outcome = 'lost'"), 7)
+
+		s.exec("truncate lockstep.job")
+		replace := func(size int) {
+			for _, key := range []string{"a", "b"} {
+				s.exec(`select lockstep.enqueue('k', jsonb_build_object('n', $1::text, 'text', repeat('x', $2)), dedupe_key => $1, dedupe => 'replace')`, key, size)
+			}
+		}
+		replace(1)
+		other := s.enter()
+		other.exec("begin; select from lockstep.job for update")
+		replace(40_000) // noted, and put in by the claim
+		other.exec("rollback")
+		want("jobs", names(s.claim(20)), "a")
+		want("jobs", names(s.claim(20)), "b")
+
+		s.exec("truncate lockstep.job")
+		for _, size := range []int{1, 40_000} {
+			s.exec(`insert into lockstep.job (kind, ordering_key, payload)
+				select 'k', key, jsonb_build_object('n', key, 'text', repeat('x', $1)) from unnest('{a,b}'::text[]) key`, size)
+		}
+		answers, err := s.report(store.FinishArgs{Take: []string{"k"}}, store.Completed, s.claim(20)...)
+		must("finish", err)
+		handed := 0
+		for _, answer := range answers {
+			if answer.Next != nil {
+				handed++
+			}
+		}
+		want("jobs handed over", handed, 1)
+		want("jobs", len(s.claim(20)), 1)
 	})
 }

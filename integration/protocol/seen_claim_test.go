@@ -10,13 +10,15 @@ import (
 const (
 	limitedScans = `select r.* from unnest(wanted) k(kind)
        cross join lateral (
-         select j.id, j.priority, j.turn, j.tenant, j.ordering_key, j.worker <> @schema@.nobody() as suspect
+         select j.id, j.priority, j.turn, j.tenant, j.ordering_key, j.worker <> @schema@.nobody() as suspect,
+                @schema@.text_bound(j.payload, j.headers) as bound
            from @schema@.job j
           where j.queue = claim.queue and j.kind = k.kind and j.stage = 'r' and j.lease_until <= claim.looked_at and not j.settled
           order by j.priority desc, j.turn
           limit claim.max for update skip locked) r`
 	oneSort = `select r.* from (
-         select j.id, j.priority, j.turn, j.tenant, j.ordering_key, j.worker <> @schema@.nobody() as suspect
+         select j.id, j.priority, j.turn, j.tenant, j.ordering_key, j.worker <> @schema@.nobody() as suspect,
+                @schema@.text_bound(j.payload, j.headers) as bound
            from @schema@.job j
           where j.queue = claim.queue and j.kind = any (claim.kinds) and j.stage = 'r' and j.lease_until <= claim.looked_at and not j.settled
           order by j.priority desc, j.turn

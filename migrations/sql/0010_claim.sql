@@ -36,6 +36,7 @@ declare
   alive    bigint[];
   owned    bigint[]; -- those of a tenant or a lane
   barred   bigint[];
+  bound    bigint;   -- of the length of all, as text
 begin
   perform @schema@.require_read_committed();
   perform @schema@.check_claim(claim.worker, claim.max, claim.lease);
@@ -50,19 +51,22 @@ begin
     wanted := @schema@.unpaused_kinds(claim.queue, wanted);
   end if;
   select array_agg(c.id) filter (where not c.suspect), array_agg(c.id) filter (where c.suspect),
-         array_agg(c.id) filter (where not c.suspect and (c.tenant <> '' or c.ordering_key is not null)) into ids, suspects, owned
+         array_agg(c.id) filter (where not c.suspect and (c.tenant <> '' or c.ordering_key is not null)), sum(c.bound)
+    into ids, suspects, owned, bound
     from (
       select r.* from unnest(wanted) k(kind)
        cross join lateral (
-         select j.id, j.priority, j.turn, j.tenant, j.ordering_key, j.worker <> @schema@.nobody() as suspect
+         select j.id, j.priority, j.turn, j.tenant, j.ordering_key, j.worker <> @schema@.nobody() as suspect,
+                @schema@.text_bound(j.payload, j.headers) as bound
            from @schema@.job j
           where j.queue = claim.queue and j.kind = k.kind and j.stage = 'r' and j.lease_until <= claim.looked_at and not j.settled
           order by j.priority desc, j.turn
           limit claim.max for update skip locked) r
        order by r.priority desc, r.turn limit claim.max) c;
   if suspects is not null then
-    select r.alive, r.stuck into alive, stuck from @schema@.reclaim(suspects[:200]) r;
-    ids := ids || alive;
+    -- What is found lost here is claimed here, so it comes first in the answer.
+    select r.alive, r.stuck into alive, stuck from @schema@.reclaim(@schema@.fitting(suspects[:200], bound)) r;
+    ids := alive || ids;
     owned := owned || alive;
   end if;
   if owned <> '{}' and exists (select from @schema@.pause p where p.scope in ('tenant', 'key')) then
@@ -72,7 +76,7 @@ begin
       parked := @schema@.park(barred) + @schema@.park_ahead(claim.queue, wanted);
     end if;
   end if;
-  ids := @schema@.with_notes(ids);
+  ids := @schema@.with_notes(@schema@.fitting(ids, bound));
   jobs := @schema@.grant_claims(claim.worker, ids, claim.lease);
   select f.due_at, f.lease_end, f.more into due_at, lease_end, more
     from @schema@.next_look(claim.queue, wanted, claim.looked_at, coalesce(cardinality(ids), 0) < claim.max) f;

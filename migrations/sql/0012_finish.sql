@@ -249,6 +249,7 @@ declare
   idle   text[]; -- queues where nothing else is ready for the worker
   mine   bigint[] := '{}';
   barred bigint[];
+  bound  bigint; -- of the length of all, as text
   pauses boolean;
 begin
   if fresh = '{}' then
@@ -265,12 +266,13 @@ begin
            select 1 from @schema@.job r
             where r.queue = q.queue and r.kind = k.kind and r.stage = 'r' and r.lease_until <= moment
               and not r.settled and r.id <> all (fresh) limit 1) x));
-    mine := array(select j.id from @schema@.job j where j.id = any (fresh) and @schema@.kind_rank(j.kind, take) >= 0 and j.queue = any (idle));
+    select coalesce(array_agg(j.id), '{}'), sum(@schema@.text_bound(j.payload, j.headers)) into mine, bound
+      from @schema@.job j where j.id = any (fresh) and @schema@.kind_rank(j.kind, take) >= 0 and j.queue = any (idle);
     if pauses then
       barred := @schema@.paused(mine);
       mine := array(select u.id from unnest(mine) u(id) where u.id <> all (barred));
     end if;
-    mine := @schema@.with_notes(mine);
+    mine := @schema@.with_notes(@schema@.fitting(mine, bound));
   end if;
   perform @schema@.tell_ready(array(select u.id from unnest(fresh) u(id) where u.id <> all (mine)));
   return @schema@.grant_claims(take_over.worker, mine, take_over.lease);

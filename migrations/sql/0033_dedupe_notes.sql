@@ -82,7 +82,7 @@ begin
   update @schema@.dedupe_note o set job_id = jobs[array_position(notes, o.id)]
    where o.id = any (locked) and o.job_id <> jobs[array_position(notes, o.id)];
   perform @schema@.apply_notes(array(select distinct n.job from unnest(jobs) n(job) where n.job = any (ids)));
-  return ids;
+  return @schema@.fitting(ids); -- with their new payloads
 end $lockstep$;
 
 -- forget_notes deletes the notes of a job up to the turn of the payload that was
