@@ -18,7 +18,11 @@ type facts struct {
 	// keptFrom is a moment from which on history is complete: neither finished
 	// jobs nor attempts of jobs that were created later can have been dropped.
 	keptFrom time.Time
-	xids     xidRange
+	// home is since when the schema is at home in this database. Who enqueued jobs
+	// that were created before may have been transactions of another one, from
+	// which this was restored: their numbers are those of others here.
+	home time.Time
+	xids xidRange
 }
 
 // xidRange are the transactions whose commit times may be asked for: a
@@ -77,6 +81,10 @@ func (r *run) learn(ctx context.Context) error {
 		return nil
 	}
 	r.report.CommitTimes = true
+	home, err := r.atHome(ctx)
+	if err != nil || !home {
+		return err
+	}
 	xid, err := strconv.ParseUint(next, 10, 64)
 	r.facts.xids = newXIDRange(xid)
 	return err
@@ -86,6 +94,41 @@ const (
 	secondsADay = 24 * 60 * 60
 	maxSeconds  = 290 * 365 * secondsADay // about what a time.Duration holds
 )
+
+const homeSQL = `
+select h.recorded_at from @schema@.home h join pg_database d on d.oid = h.database_oid and d.datname = h.database_name
+ where h.here and d.datname = current_database() and (h.system_identifier = $1::bigint) is not false`
+
+// atHome tells whether this is the database that the schema is at home in, and
+// notes since when. It is not in a copy that nobody has adopted, or where no worker ever came.
+func (r *run) atHome(ctx context.Context) (bool, error) {
+	system, err := r.systemIdentifier(ctx)
+	if err != nil {
+		return false, err
+	}
+	err = r.snapshot(ctx, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, r.sql(homeSQL), system).Scan(&r.facts.home)
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// noPrivilege is the SQLSTATE of a role that may not do what it tried.
+const noPrivilege = "42501"
+
+// systemIdentifier is that of the cluster; nil where the host denies it.
+func (r *run) systemIdentifier(ctx context.Context) (system *int64, err error) {
+	err = r.snapshot(ctx, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, "select system_identifier from pg_control_system()").Scan(&system)
+	})
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == noPrivilege {
+		return nil, nil
+	}
+	return system, err
+}
 
 // notPrerequisite is the SQLSTATE for a server that keeps no commit times.
 const notPrerequisite = "55000"

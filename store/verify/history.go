@@ -98,6 +98,9 @@ func (r *run) history(ctx context.Context) error {
 	return r.snapshot(ctx, func(tx pgx.Tx) error {
 		return r.each(ctx, tx, statement, nil, into, func() error {
 			r.read()
+			if e.created.Time.Before(r.facts.home) {
+				e.committed.Valid = false
+			}
 			w.visit(e)
 			return nil
 		})

@@ -46,6 +46,31 @@ func TestFindsAJobThatRanAgainstTheCommitOrder(t *testing.T) {
 	}
 }
 
+// TestCommitTimesOfARestoredDatabase are not those of the jobs that came with it:
+// the numbers of their transactions are others' here.
+func TestCommitTimesOfARestoredDatabase(t *testing.T) {
+	t.Parallel()
+	for name, how := range map[string]string{
+		"not adopted yet": "update lockstep.home set database_oid = 1",
+		"adopted":         "update lockstep.home set recorded_at = clock_timestamp()",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			first, second := s.enqueue("a"), s.enqueue("a")
+			s.plant(`update lockstep.job j set enqueued_xid = o.enqueued_xid, created_at = o.created_at, run_at = o.run_at
+				from lockstep.job o where j.id in ($1, $2) and o.id in ($1, $2) and j.id <> o.id`, first, second)
+			s.found(s.verify(verify.Config{}), verify.Order, "which was not there before")
+			s.plant(how)
+			report := s.verify(verify.Config{})
+			clean(t, report)
+			if report.Checked.Untimed != 2 || !report.CommitTimes {
+				t.Errorf("checked %+v, want two jobs whose commit times are not known", report.Checked)
+			}
+		})
+	}
+}
+
 func TestFindsAPlaceThatWasNotKept(t *testing.T) {
 	t.Parallel()
 	s, ids := threeInALane(t)
