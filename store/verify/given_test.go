@@ -76,6 +76,19 @@ func TestWhatHistoryNoLongerHasIsNoFinding(t *testing.T) {
 	}
 }
 
+// TestAJobThatWasReplayedIsMissedAsOthersAre: an earlier death explains nothing.
+func TestAJobThatWasReplayedIsMissedAsOthersAre(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	first, lost := s.enqueue(""), s.enqueue("")
+	s.run(first, store.Completed)
+	s.run(lost, store.Dead)
+	s.sql("select lockstep.replay($1)", lost)
+	s.run(lost, store.Failed)
+	s.plant("delete from lockstep.job where id = $1", lost)
+	s.found(s.verify(verify.Config{IDs: ids(first, lost)}), verify.Missing)
+}
+
 func TestNothingIsSureOfAHistoryThatIsNotKept(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
