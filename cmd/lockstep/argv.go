@@ -15,43 +15,61 @@ const (
 	urlVariable = "LOCKSTEP_DATABASE_URL"
 	// urlOrigin says what the user gave, if it was not urlVariable itself.
 	urlOrigin = "LOCKSTEP_DATABASE_URL_ORIGIN"
+
+	listenURLFlag     = "--listen-database-url"
+	listenURLVariable = "LOCKSTEP_LISTEN_DATABASE_URL"
 )
 
-// hidePassword replaces the process by itself, with a database URL that holds a
+// hidePassword replaces the process by itself, with the database URLs that hold a
 // password moved from the arguments, which every user of the machine can list,
 // to the environment, which only its owner can. It returns if there is nothing
 // to hide.
 func hidePassword(args, environ []string) error {
-	args, url := withoutURL(args)
-	if url == "" {
+	given := len(args)
+	args, environ = hide(args, environ, urlFlag, urlVariable, urlOrigin+"="+urlFlag)
+	args, environ = hide(args, environ, listenURLFlag, listenURLVariable)
+	if len(args) == given {
 		return nil
+	}
+	self, err := os.Executable()
+	if err == nil {
+		err = syscall.Exec(self, args, environ)
+	}
+	return fmt.Errorf("hiding the password of a database URL: %w", err)
+}
+
+// hide moves a flag's database URL to a variable, if it holds a password, and
+// sets what goes with that.
+func hide(args, environ []string, flag, variable string, with ...string) (rest, changed []string) {
+	rest, url := withoutURL(args, flag)
+	if url == "" {
+		return args, environ
 	}
 	config, err := pgconn.ParseConfig(url)
 	if err != nil || config.Password == "" {
-		return nil // an unusable URL ends the process in a moment anyway
+		return args, environ // an unusable URL ends the process in a moment anyway
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("hiding the password of %s: %w", urlFlag, err)
+	for _, entry := range append(with, variable+"="+url) {
+		name, _, _ := strings.Cut(entry, "=")
+		environ = slices.DeleteFunc(slices.Clone(environ), func(old string) bool { return strings.HasPrefix(old, name+"=") })
+		environ = append(environ, entry)
 	}
-	environ = slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
-		return strings.HasPrefix(entry, urlVariable+"=") || strings.HasPrefix(entry, urlOrigin+"=")
-	})
-	err = syscall.Exec(self, args, append(environ, urlVariable+"="+url, urlOrigin+"="+urlFlag))
-	return fmt.Errorf("hiding the password of %s: %w", urlFlag, err)
+	return rest, environ
 }
 
-// withoutURL takes --database-url and its value out of args. It leaves alone
-// what comes after "--" and a line that also names a file, which is an error.
-func withoutURL(args []string) (rest []string, url string) {
+// withoutURL takes a flag for a database URL and its value out of args. It leaves
+// alone what comes after "--" and a line that also names a file, which is an error.
+func withoutURL(args []string, flag string) (rest []string, url string) {
 	for i := 0; i < len(args); i++ {
-		value, joined := strings.CutPrefix(args[i], urlFlag+"=")
+		value, joined := strings.CutPrefix(args[i], flag+"=")
 		switch {
-		case args[i] == "--", strings.HasPrefix(args[i], urlFlag+"-file"):
+		case args[i] == "--":
+			return append(rest, args[i:]...), url
+		case strings.HasPrefix(args[i], flag+"-file"):
 			return append(rest, args[i:]...), ""
 		case joined:
 			url = value
-		case args[i] == urlFlag && i+1 < len(args):
+		case args[i] == flag && i+1 < len(args):
 			i++
 			url = args[i]
 		default:

@@ -17,9 +17,10 @@ func TestWithoutURLTakesTheFlagOut(t *testing.T) {
 		{[]string{"l", "up", "--database-url=u"}, []string{"l", "up"}, "u"},
 		{[]string{"l", "up", "--database-url"}, []string{"l", "up", "--database-url"}, ""},
 		{[]string{"l", "--", "--database-url", "u"}, []string{"l", "--", "--database-url", "u"}, ""},
+		{[]string{"l", "--database-url", "u", "--", "-7"}, []string{"l", "--", "-7"}, "u"},
 		{[]string{"l", "--database-url-file", "f"}, []string{"l", "--database-url-file", "f"}, ""},
 	} {
-		rest, url := withoutURL(test.args)
+		rest, url := withoutURL(test.args, urlFlag)
 		if diff := cmp.Diff(test.rest, rest); diff != "" || url != test.url {
 			t.Errorf("withoutURL(%q) = %q, %q", test.args, rest, url)
 		}

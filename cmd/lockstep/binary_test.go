@@ -109,6 +109,11 @@ func TestBinaryKeepsThePasswordFromTheProcessList(t *testing.T) {
 		{"migrate", "status", "--database-url", "postgres://u:" + secret + "@%/db?sslmode=disable"},
 		{"migrate", "status", "--database-url=postgres://u@%/db?sslmode=disable&password=" + secret},
 		{"enqueue", "--kind", "k", "--database-url", "postgres://u:" + secret + "@%/db?sslmode=disable"},
+		{"status", "--database-url", "postgres://u:" + secret + "@%/db?sslmode=disable", "--", "-7"},
+		{
+			"run", "--migrate", "--push", "http://127.0.0.1:1/", "--database-url", "postgres://u@%/db?sslmode=disable",
+			"--listen-database-url", "postgres://u:" + secret + "@%/db?sslmode=disable",
+		},
 	} {
 		address, accepted := silentServer(t)
 		for i, arg := range args {

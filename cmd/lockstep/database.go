@@ -80,6 +80,11 @@ func (f serverFlags) config(env func(string) string) (*pgxpool.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parseDatabase(text, name)
+}
+
+// parseDatabase parses a database URL; name is what named it.
+func parseDatabase(text, name string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(text)
 	if err != nil {
 		return nil, usage("%s: %s", name, parseProblem(text, err))

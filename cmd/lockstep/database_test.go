@@ -75,12 +75,34 @@ func TestBadURLsAreNamedAndNeverShown(t *testing.T) {
 			call{}.run(t, "migrate", "status", "--database-url", url).want(t, exitUsage, "--database-url: "),
 			call{}.run(t, "migrate", "status", "--database-url-file", file).want(t, exitUsage, "--database-url-file "+file),
 			call{env: map[string]string{"LOCKSTEP_DATABASE_URL": url}}.run(t, "demo").want(t, exitUsage, "LOCKSTEP_DATABASE_URL: "),
+			call{}.run(t, "config", "check", "--push", "http://127.0.0.1:1/", "--database-url", url).want(t, exitUsage, "--database-url: "),
+			call{}.run(t, "config", "check", "--push", "http://127.0.0.1:1/", "--listen-database-url", url).want(t, exitUsage, "--listen-database-url: "),
+			call{}.run(t, "run", "--push", "http://127.0.0.1:1/", "--database-url", "host=h", "--listen-database-url", url).want(t, exitUsage, "--listen-database-url: "),
 		} {
 			if strings.Contains(r.stderr+r.stdout, secret) {
 				t.Errorf("%s: the password is shown:\n%s%s", url, r.stdout, r.stderr)
 			}
 		}
 	}
+}
+
+func TestABadURLInTheSettingsIsNamedByItsLine(t *testing.T) {
+	t.Parallel()
+	for _, field := range []string{"url", "listen_url"} {
+		file := write(t, "lockstep.yaml", "push: [{url: 'http://127.0.0.1:1/'}]\ndatabase:\n  "+field+": mysql://u:"+secret+"@h/db\n")
+		r := call{}.run(t, "config", "check", "--config", file).want(t, exitUsage, file+":3: not a PostgreSQL URL")
+		if strings.Contains(r.stderr, secret) {
+			t.Errorf("the password is shown: %s", r.stderr)
+		}
+	}
+}
+
+func TestAURLFileGoesBeforeTheVariable(t *testing.T) {
+	t.Parallel()
+	c := call{env: map[string]string{"LOCKSTEP_DATABASE_URL": "postgres://variable@host/db"}}
+	check := []string{"config", "check", "--push", "http://127.0.0.1:1/", "--database-url-file"}
+	c.run(t, append(check, write(t, "url", "postgres://file@host/db"))...).want(t, exitOK)
+	c.run(t, append(check, write(t, "url", "mysql://file@host/db"))...).want(t, exitUsage, "--database-url-file ")
 }
 
 func TestMissingOrEmptyURLFileIsNamed(t *testing.T) {

@@ -25,7 +25,8 @@
 //
 // The database is --database-url, --database-url-file, LOCKSTEP_DATABASE_URL,
 // or else the PG* variables and defaults of libpq, in that order. A password in
-// --database-url is taken out of the process list as soon as the process runs.
+// --database-url, or --listen-database-url, is taken out of the process list as
+// soon as the process runs.
 //
 // Results go to standard output; the log, progress and errors to standard
 // error. The exit code is 0 when everything was done, 1 after a failure or with

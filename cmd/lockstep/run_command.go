@@ -88,10 +88,26 @@ func devDir() (string, error) {
 // databaseOf is the database that the settings name: one must be named, so that
 // nobody pushes another's jobs by an accident of the environment.
 func databaseOf(s *sidecar.Settings, env func(string) string) (*pgxpool.Config, error) {
-	if s.Database.URL == "" && s.Database.URLFile == "" {
+	config, err := parseDatabases(s, env)
+	if config == nil && err == nil {
 		return nil, usage("no database: give --database-url, set LOCKSTEP_DATABASE_URL, or write database.url into the file of settings; to try without one: lockstep run --dev")
 	}
-	return serverFlags{URL: s.Database.URL, File: s.Database.URLFile}.config(env)
+	return config, err
+}
+
+// parseDatabases parses the databases that the settings name; nil if they name
+// none but the listener's.
+func parseDatabases(s *sidecar.Settings, env func(string) string) (config *pgxpool.Config, err error) {
+	switch {
+	case s.Database.URL != "":
+		config, err = parseDatabase(s.Database.URL, s.Where("database.url"))
+	case s.Database.URLFile != "":
+		config, err = serverFlags{File: s.Database.URLFile}.config(env)
+	}
+	if err == nil && s.Database.ListenURL != "" {
+		_, err = parseDatabase(s.Database.ListenURL, s.Where("database.listen_url"))
+	}
+	return config, err
 }
 
 func migrateSchema(a *app, config *pgxpool.Config, schema string) error {

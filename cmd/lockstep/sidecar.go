@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -131,15 +132,20 @@ func parseQueues(texts []string) (map[string]sidecar.Queue, error) {
 }
 
 // variables fills flags that were not given from the variables that their tag
-// var names.
+// var names, unless a flag was given that stands for the same.
 func variables(env func(string) string) kong.Resolver {
-	return kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	return kong.ResolverFunc(func(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 		name := flag.Tag.Get("var")
-		if name == "" || env(name) == "" {
+		if name == "" || env(name) == "" || slices.ContainsFunc(ctx.Flags(), func(other *kong.Flag) bool { return rivals(flag, other) && other.Set }) {
 			return nil, nil
 		}
 		return env(name), nil
 	})
+}
+
+// rivals tells whether only one of two flags may be given.
+func rivals(a, b *kong.Flag) bool {
+	return a != b && slices.ContainsFunc(a.Xor, func(group string) bool { return slices.Contains(b.Xor, group) })
 }
 
 // configCommand is about files of settings.
@@ -158,6 +164,9 @@ func (c *configCheckCommand) Run(a *app) error {
 	}
 	if err == nil {
 		err = s.CheckAccess()
+	}
+	if err == nil {
+		_, err = parseDatabases(s, a.env)
 	}
 	if err != nil {
 		return usage("%v", err)

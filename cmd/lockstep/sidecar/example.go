@@ -7,7 +7,7 @@ const Example = `# lockstep.yaml: settings of lockstep run and lockstep drain.
 
 database:
   url: postgres://app@127.0.0.1:5432/app   # --database-url, LOCKSTEP_DATABASE_URL
-  # url_file: /run/secrets/database-url    # --database-url-file, LOCKSTEP_DATABASE_URL_FILE
+  # url_file: /run/secrets/database-url    # --database-url-file: the URL is in this file
   schema: lockstep                         # --schema, LOCKSTEP_SCHEMA
   # listen_url: postgres://…               # --listen-database-url: straight to the server, where url goes through a pooler
 

@@ -36,6 +36,9 @@ func (e *ValueError) Error() string {
 // Unwrap is what is wrong.
 func (e *ValueError) Unwrap() error { return e.Err }
 
+// Where names the place at which a setting was given; "" where it was left out.
+func (s *Settings) Where(path string) string { return s.origin[path] }
+
 // bad is the error of a setting, with the place it was given at: its own, or
 // that of what it is part of.
 func (s *Settings) bad(path string, err error) error {
