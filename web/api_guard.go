@@ -124,9 +124,9 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 	a.mux.ServeHTTP(w, r)
 }
 
-// queryProblem refuses what net/url would leave out, and a parameter that appears
-// twice: a list without its filter, or a batch that is not atomic, is not what
-// was asked for.
+// queryProblem refuses what net/url would leave out, a parameter that appears
+// twice, and one that is empty: a list without its filter, or a batch that is not
+// atomic, is not what was asked for. No cursor is the first page's.
 func queryProblem(query string) *problem {
 	all, err := url.ParseQuery(query)
 	if err != nil {
@@ -135,6 +135,9 @@ func queryProblem(query string) *problem {
 	for name, values := range all {
 		if len(values) > 1 {
 			return newProblem(http.StatusBadRequest, fmt.Sprintf("query.%.100s", name), "it appears twice; give it once")
+		}
+		if values[0] == "" && name != "after" {
+			return newProblem(http.StatusUnprocessableEntity, fmt.Sprintf("query.%.100s", name), "it is empty; leave it out if there is none")
 		}
 	}
 	return nil
