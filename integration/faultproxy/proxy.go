@@ -82,6 +82,13 @@ func (p *Proxy) leadsTo() string {
 	return p.target
 }
 
+// Open is how many connections are forwarded.
+func (p *Proxy) Open() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.open)
+}
+
 // Cut ends the open connections in order (FIN), as a server that stops does.
 func (p *Proxy) Cut() { p.each((*link).cut) }
 

@@ -41,16 +41,19 @@ func (a *actor) start() {
 	a.process = workerproc.Start(a.t, a.role, a.config.args()...)
 }
 
-// kill ends the process with SIGKILL.
+// kill ends the process with SIGKILL, once it is at work.
 func (a *actor) kill() {
 	a.t.Helper()
+	a.process.Await(a.t, ready)
 	a.process.Kill(a.t)
 	a.witness.died(a.config.Name)
 }
 
-// stop asks the process to end, and waits for it.
+// stop asks the process to end, once it is at work and knows how to, and waits
+// for it.
 func (a *actor) stop() {
 	a.t.Helper()
+	a.process.Await(a.t, ready)
 	a.process.Signal(a.t, syscall.SIGTERM)
 	select {
 	case <-a.process.Done():

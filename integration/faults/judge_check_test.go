@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -123,6 +122,23 @@ func TestJudgeFindsWhatIsPlanted(t *testing.T) {
 			r.Final[0].ID = 7
 		}, []string{lost, wrongEnd}},
 
+		"a claim run twice": {func(r *Record) {
+			r.Runs = append(r.Runs, ran(jobA, 10, 5.2, 5.5, completed))
+			r.Effects = append(r.Effects[:1:1], wrote(jobA, 10, 5.4), r.Effects[1])
+		}, []string{runTwice}},
+		"a transactional handler run again, as its transaction was lost": {func(r *Record) {
+			r.Transactions[0].Jobs[0].InTx, r.Effects = true, r.Effects[1:]
+			r.InTx["a/0"] = []int64{10}
+			r.Runs = append(r.Runs, ran(jobA, 10, 5.2, 5.5, completed))
+			r.Runs[0].InTx, r.Runs[2].InTx = true, true
+		}, nil},
+		"a transactional handler run again before it ended": {func(r *Record) {
+			r.Transactions[0].Jobs[0].InTx, r.Effects = true, r.Effects[1:]
+			r.InTx["a/0"] = []int64{10}
+			r.Runs = append(r.Runs, ran(jobA, 10, 4.8, 5.5, completed))
+			r.Runs[0].InTx, r.Runs[2].InTx = true, true
+		}, []string{runTwice}},
+
 		"two attempts at once": {func(r *Record) {
 			r.Runs[0].End = at(6.5)
 		}, []string{overlapped}},
@@ -182,6 +198,13 @@ func TestJudgeFindsWhatIsPlanted(t *testing.T) {
 		}, nil},
 		"the second of a transaction first": {func(r *Record) {
 			r.Transactions = []Transaction{commitAt("a", 1, jobB, jobA)}
+		}, []string{outOfOrder}},
+		"another transaction between two jobs of one": {func(r *Record) {
+			third := inLane("l", "a/1", 3)
+			r.Transactions[0], r.Transactions[1] = commitAt("a", 1, jobA, third), commitAt("b", 1.2, jobB)
+			r.Runs = append(r.Runs, ran(third, 12, 8, 9, completed))
+			r.Effects = append(r.Effects, wrote(third, 12, 8.5))
+			r.Final = append(r.Final, ended(third, 12, completed))
 		}, []string{outOfOrder}},
 		"another job between two attempts": {func(r *Record) {
 			r.Runs[0].Outcome = failed
@@ -353,16 +376,4 @@ func TestWitnessCountsWhatIsPending(t *testing.T) {
 	end(jobB, completed)
 	_ = w.Settle(Settled{ID: "b", Fate: committed}, &n)
 	expect(0)
-}
-
-// TestEveryKindIsNamedOnce: reports and excuses go by the names.
-func TestEveryKindIsNamedOnce(t *testing.T) {
-	t.Parallel()
-	names := map[string]bool{}
-	for _, k := range kinds {
-		names[k.name] = true
-	}
-	if len(names) != len(kinds) {
-		t.Errorf("%d kinds have %d names: %v", len(kinds), len(names), slices.Sorted(maps.Keys(names)))
-	}
 }

@@ -8,6 +8,7 @@ import (
 // their claims.
 func (j *judgement) lane(lane Lane, runs []Run) {
 	j.apart(lane, runs)
+	j.once(lane, runs)
 	if len(runs) > 0 && lane.Key != runs[0].Marker {
 		j.inOrder(lane, runs)
 	}
@@ -30,6 +31,18 @@ func (j *judgement) apart(lane Lane, runs []Run) {
 		}
 		if next < run.End && rival.Fence > run.Fence && !j.excused(run, next) {
 			j.violated(overlapped, "%v: %v runs while %v does", lane, run, rival)
+		}
+	}
+}
+
+// once looks for claims that were run twice: under one fence the system outside
+// can't tell the two apart. Only a transactional handler may start again under its
+// fence, if its transaction was lost, and when it has ended.
+func (j *judgement) once(lane Lane, runs []Run) {
+	for i := 1; i < len(runs); i++ {
+		first, second := runs[i-1], runs[i]
+		if first.Fence == second.Fence && (!second.InTx || first.Worker != second.Worker || second.Start < first.End) {
+			j.violated(runTwice, "%v: %v, and again %v", lane, first, second)
 		}
 	}
 }
@@ -58,13 +71,15 @@ func (j *judgement) inOrder(lane Lane, runs []Run) {
 		places = map[string]int{} // by transaction
 		latest Moment             // from when on the latest of them may have been committed
 		who    string
+		last   string // transaction
 		before string
 	)
 	for _, run := range runs {
 		if run.Marker == before {
 			continue
 		}
-		if seen[run.Marker] {
+		begun := seen[run.Marker]
+		if begun {
 			j.violated(interleaved, "%v: %v runs after %s has begun", lane, run, before)
 		}
 		j.letGo(lane, before, run)
@@ -78,10 +93,13 @@ func (j *judgement) inOrder(lane Lane, runs []Run) {
 		if t.Ended < latest || again && job.place < place {
 			j.violated(outOfOrder, "%v: %s was committed before %s, and runs after it", lane, run.Marker, who)
 		}
+		if again && !begun && last != t.ID {
+			j.violated(outOfOrder, "%v: %s runs after one of %s, and another of its own transaction before that", lane, run.Marker, last)
+		}
 		if t.Sent > latest {
 			latest, who = t.Sent, run.Marker
 		}
-		places[t.ID] = job.place
+		places[t.ID], last = job.place, t.ID
 	}
 }
 

@@ -21,6 +21,7 @@ const (
 	ghost         = "ghost"          // ran, or is on record, though its transaction was not committed
 	halfCommitted = "half committed" // one job of a transaction exists, another does not
 	wrongEnd      = "wrong end"      // ended otherwise than its script says, or than any handler said
+	runTwice      = "run twice"      // one claim was, by its worker
 	overlapped    = "overlapped"     // ran while another attempt of its lane did
 	outOfOrder    = "out of order"   // ran after one that was committed later
 	interleaved   = "interleaved"    // its lane went on before it was over

@@ -56,8 +56,14 @@ func last(draw *rand.Rand, least, most time.Duration) { time.Sleep(between(draw,
 
 func one(actors []*actor, draw *rand.Rand) *actor { return actors[draw.IntN(len(actors))] }
 
-func (s *stage) anyone(draw *rand.Rand) *actor {
-	return one(append(append([]*actor{}, s.workers...), s.producers...), draw)
+// anyone is somebody whose way to the database is to be broken: errMissed if there
+// is no connection on it that could be.
+func (s *stage) anyone(draw *rand.Rand) (*actor, error) {
+	a := one(append(append([]*actor{}, s.workers...), s.producers...), draw)
+	if a.proxy.Open() == 0 {
+		return nil, errMissed
+	}
+	return a, nil
 }
 
 func (s *stage) stopServer(draw *rand.Rand) (string, error) {
@@ -117,6 +123,7 @@ func (s *stage) fillDisk(draw *rand.Rand) (string, error) {
 
 func (s *stage) freeze(draw *rand.Rand, least, most time.Duration) string {
 	a := one(s.workers, draw)
+	a.process.Await(s.t, ready)
 	a.process.Signal(s.t, syscall.SIGSTOP)
 	last(draw, least, most)
 	a.process.Signal(s.t, syscall.SIGCONT)
@@ -181,7 +188,10 @@ func (s *stage) stepClock(draw *rand.Rand, away, back syscall.Signal) string {
 
 // during sets a fault on somebody's way for a drawn time.
 func (s *stage) during(draw *rand.Rand, fault faultproxy.Fault, least, most time.Duration) (string, error) {
-	a := s.anyone(draw)
+	a, err := s.anyone(draw)
+	if err != nil {
+		return "", err
+	}
 	a.proxy.Set(fault)
 	if fault.Refuse {
 		a.proxy.Reset()
@@ -204,14 +214,22 @@ func (s *stage) refuse(draw *rand.Rand) (string, error) {
 }
 
 func (s *stage) resetAll(*rand.Rand) (string, error) {
+	open := 0
 	for _, a := range append(append([]*actor{}, s.workers...), s.producers...) {
+		open += a.proxy.Open()
 		a.proxy.Reset()
+	}
+	if open == 0 {
+		return "", errMissed
 	}
 	return "", nil
 }
 
 func (s *stage) strand(draw *rand.Rand) (string, error) {
-	a := s.anyone(draw)
+	a, err := s.anyone(draw)
+	if err != nil {
+		return "", err
+	}
 	a.proxy.Strand()
 	last(draw, time.Second, s.lease+s.lease/2)
 	a.proxy.Bury()
@@ -219,7 +237,10 @@ func (s *stage) strand(draw *rand.Rand) (string, error) {
 }
 
 func (s *stage) abandon(draw *rand.Rand) (string, error) {
-	a := s.anyone(draw)
+	a, err := s.anyone(draw)
+	if err != nil {
+		return "", err
+	}
 	a.proxy.Abandon()
 	least, most := time.Second, s.lease
 	if draw.IntN(4) == 0 { // long enough for a dispatcher to end its session

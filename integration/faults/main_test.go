@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -44,9 +45,10 @@ func TestFaults(t *testing.T) {
 		p = pace{length: *lengthFlag, between: 600 * time.Millisecond, tolerance: 2**lengthFlag + 5*time.Minute}
 	}
 	if *kindsFlag != "" {
-		chosen = slices.DeleteFunc(slices.Clone(chosen), func(k kind) bool {
-			return !slices.Contains(strings.Split(*kindsFlag, ","), k.name)
-		})
+		var err error
+		if chosen, err = named(*kindsFlag); err != nil {
+			t.Fatalf("-faults.kinds: %v", err)
+		}
 	}
 	t.Logf("-faults.seed=%d", seed)
 	s := newStage(t, seed, lease)
@@ -61,6 +63,18 @@ func TestFaults(t *testing.T) {
 	s.verify(record)
 	s.report(os.Stdout, record, chosen)
 	complain(t, seed, found)
+}
+
+// named are the kinds of these names, with commas between.
+func named(names string) (chosen []kind, err error) {
+	for name := range strings.SplitSeq(names, ",") {
+		at := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
+		if at < 0 {
+			return nil, fmt.Errorf("there is no kind of fault %q", name)
+		}
+		chosen = append(chosen, kinds[at])
+	}
+	return chosen, nil
 }
 
 // shortForm is what runs with all the other tests: a fault of each sort that
