@@ -54,7 +54,13 @@ func (x xidRange) commitTime(column string) string {
 // its history to be surely there: its id and its times are drawn apart.
 const retentionSlack = time.Hour
 
-const factsSQL = `select clock_timestamp(), extract(epoch from @schema@.retention())::float8, pg_snapshot_xmax(pg_current_snapshot())::text`
+// factsSQL tells, besides, the first day of the history that has not been dropped:
+// a retention that was lengthened brings nothing back.
+const factsSQL = `
+select clock_timestamp(), extract(epoch from @schema@.retention())::float8, pg_snapshot_xmax(pg_current_snapshot())::text, (
+         select coalesce(min(to_date(right(c.relname, 8), 'YYYYMMDD'))::timestamp at time zone 'UTC', clock_timestamp())
+           from pg_inherits i join pg_class c on c.oid = i.inhrelid
+          where i.inhparent = $1::text::regclass and c.relname ~ '^finished_job_\d{8}$')`
 
 // learn finds out the facts.
 func (r *run) learn(ctx context.Context) error {
@@ -62,14 +68,18 @@ func (r *run) learn(ctx context.Context) error {
 	r.began = time.Now()
 	var next string
 	var retention float64
+	var firstDay time.Time
 	err := r.snapshot(ctx, func(tx pgx.Tx) error {
-		return tx.QueryRow(ctx, r.sql(factsSQL)).Scan(&r.facts.now, &retention, &next)
+		return tx.QueryRow(ctx, r.sql(factsSQL), r.schema+".finished_job").Scan(&r.facts.now, &retention, &next, &firstDay)
 	})
 	if err != nil {
 		return err
 	}
 	r.facts.retention = time.Duration(min(retention, maxSeconds) * float64(time.Second))
 	r.facts.keptFrom = r.facts.now.Add(retentionSlack - r.facts.retention)
+	if firstDay.After(r.facts.keptFrom) {
+		r.facts.keptFrom = firstDay
+	}
 	r.report.LookedAt, r.report.RetentionDays = r.facts.now, retention/secondsADay
 	kept, err := r.keepsCommitTimes(ctx)
 	if err != nil {

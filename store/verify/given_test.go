@@ -76,6 +76,24 @@ func TestWhatHistoryNoLongerHasIsNoFinding(t *testing.T) {
 	}
 }
 
+// TestARetentionThatWasLengthened brings nothing back that was dropped before, also
+// where a dead letter is older.
+func TestARetentionThatWasLengthened(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	letter, dropped, young := s.enqueue(""), s.enqueue(""), s.enqueue("")
+	s.run(letter, store.Dead)
+	s.run(dropped, store.Completed)
+	s.sql("delete from lockstep.finished_job where id = $1", dropped)
+	s.sql("update lockstep.dead_job set created_at = created_at - interval '20 days' where id = $1", letter)
+	s.sql("select lockstep.set_limits(retention => '30 days')")
+	report := s.verify(verify.Config{IDs: ids(letter, dropped, young)})
+	clean(t, report)
+	if report.Totals[verify.NotOnRecord] != 1 {
+		t.Errorf("notices = %v, want one", report.Notices)
+	}
+}
+
 // TestAJobThatWasReplayedIsMissedAsOthersAre: an earlier death explains nothing.
 func TestAJobThatWasReplayedIsMissedAsOthersAre(t *testing.T) {
 	t.Parallel()
