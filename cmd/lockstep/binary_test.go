@@ -194,3 +194,29 @@ func TestBinaryDemoIsRemovedOnInterrupt(t *testing.T) {
 		t.Errorf("the folder %s is still there: %v", dir, err)
 	}
 }
+
+func TestBinaryDemoIsRemovedWhenNobodyReadsIt(t *testing.T) {
+	t.Parallel()
+	db := testdb.New(t)
+	cmd := command(t, nil, "demo", "--length", "1m", "--database-url", db.URL)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil || !strings.Contains(line, "dropped at the end") {
+		t.Errorf("%q, %v", line, err)
+	}
+	_ = stdout.Close()
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != exitFailure || !strings.Contains(stderr.String(), "nobody reads") {
+		t.Errorf("exit code = %d, want %d; stderr: %s", code, exitFailure, stderr.String())
+	}
+	if n := testdb.Value[int](t, db, "select count(*) from pg_namespace where nspname like 'lockstep\\_demo%'"); n > 0 {
+		t.Errorf("%d schemas are left", n)
+	}
+}

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/lockstep-pg/lockstep/cmd/lockstep/demo"
@@ -34,5 +37,12 @@ func (c *demoCommand) Run(a *app) error {
 	if a.log.Enabled(context.Background(), slog.LevelDebug) {
 		config.Logger = a.log
 	}
-	return demo.Run(a.ctx, config)
+	// A reader that goes away, like head, is no reason to leave things behind.
+	ctx, stop := signal.NotifyContext(a.ctx, syscall.SIGPIPE)
+	defer stop()
+	err = demo.Run(ctx, config)
+	if err != nil && ctx.Err() != nil && a.ctx.Err() == nil {
+		return fmt.Errorf("nobody reads the output any more: %w", err)
+	}
+	return err
 }
