@@ -80,6 +80,23 @@ func TestJudgeFindsWhatIsPlanted(t *testing.T) {
 			r.Transactions[1].Fate, r.Transactions[1].Ended = doubtful, never
 			r.Final, r.Runs, r.Effects = r.Final[:1], r.Runs[:1], r.Effects[:1]
 		}, nil},
+		"committed without an answer, and not there": {func(r *Record) {
+			r.Transactions[1].ID = "p 1.1-7"
+			r.Transactions[1].Fate, r.Transactions[1].Ended = doubtful, never
+			r.Final, r.Runs, r.Effects = r.Final[:1], r.Runs[:1], r.Effects[:1]
+			r.Strikes = []Strike{{Kind: commitUnanswered, Who: "p 1.1", From: at(2), To: at(3.1)}}
+		}, []string{lost}},
+		"committed without an answer, and there": {func(r *Record) {
+			r.Transactions[1].ID = "p 1.1-7"
+			r.Transactions[1].Fate, r.Transactions[1].Ended = doubtful, never
+			r.Strikes = []Strike{{Kind: commitUnanswered, Who: "p 1.1", From: at(2), To: at(3.1)}}
+		}, nil},
+		"in doubt, and not there, after another's answer was lost": {func(r *Record) {
+			r.Transactions[1].ID = "p 1.10-7"
+			r.Transactions[1].Fate, r.Transactions[1].Ended = doubtful, never
+			r.Final, r.Runs, r.Effects = r.Final[:1], r.Runs[:1], r.Effects[:1]
+			r.Strikes = []Strike{{Kind: commitUnanswered, Who: "p 1.1", From: at(2), To: at(3.1)}}
+		}, nil},
 		"in doubt, and there, and never run": {func(r *Record) {
 			r.Transactions[1].Fate, r.Transactions[1].Ended = doubtful, never
 			r.Final[1].State, r.Runs, r.Effects = "live", r.Runs[:1], r.Effects[:1]

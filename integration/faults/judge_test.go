@@ -43,6 +43,7 @@ func judge(r Record) []Violation {
 	}
 	j.index()
 	j.existence()
+	j.unanswered()
 	j.ends()
 	for lane, runs := range j.lanes {
 		j.lane(lane, runs)
@@ -155,6 +156,26 @@ func (j *judgement) existence() {
 		}
 		if t.Fate == doubtful && there != 0 && there != len(t.Jobs) {
 			j.violated(halfCommitted, "%d of %d jobs of %s exist", there, len(t.Jobs), t.ID)
+		}
+	}
+}
+
+// unanswered wants on record what a producer was about to commit when the answer
+// was lost on its way: the server had said that it was done.
+func (j *judgement) unanswered() {
+	for _, s := range j.Strikes {
+		if s.Kind != enqueueUnanswered && s.Kind != commitUnanswered {
+			continue
+		}
+		var last *Transaction
+		for i := range j.Transactions {
+			t := &j.Transactions[i]
+			if t.Fate == doubtful && strings.HasPrefix(t.ID, s.Who+"-") && t.Sent <= s.To && (last == nil || t.Sent > last.Sent) {
+				last = t
+			}
+		}
+		if last != nil && !slices.ContainsFunc(last.Jobs, func(job Job) bool { return j.exists(j.jobs[job.Marker]) }) {
+			j.violated(lost, "all of %s, which the server had committed when %s met it", last.ID, s.Kind)
 		}
 	}
 }

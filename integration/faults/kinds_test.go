@@ -20,6 +20,12 @@ type kind struct {
 	strike func(*stage, *rand.Rand) (who string, err error)
 }
 
+// The kinds after which the judge knows that the server has committed.
+const (
+	enqueueUnanswered = "enqueue unanswered"
+	commitUnanswered  = "commit unanswered"
+)
+
 // errMissed is a fault that waited for its moment in vain.
 var errMissed = errors.New("missed")
 
@@ -41,8 +47,8 @@ var kinds = []kind{
 	{"refused", "new connections refused, old ones broken", (*stage).refuse},
 	{"server vanished", "half open: the client's side stays open", (*stage).strand},
 	{"client vanished", "half open: the server's session stays, with its locks", (*stage).abandon},
-	{"enqueue unanswered", "cut between the commit of an enqueue and its answer", (*stage).loseEnqueue},
-	{"commit unanswered", "cut between a producer's COMMIT and its answer", (*stage).loseCommit},
+	{enqueueUnanswered, "cut between the commit of an enqueue and its answer", (*stage).loseEnqueue},
+	{commitUnanswered, "cut between a producer's COMMIT and its answer", (*stage).loseCommit},
 	{"transaction unanswered", "cut between COMMIT and answer of a transactional handler", (*stage).loseTransaction},
 	{"finish unanswered", "cut between the commit of a report and its answer", (*stage).loseFinish},
 }
