@@ -9,9 +9,10 @@ import (
 func TestSeen_ADayWithoutPartitionFailsNoFinish(t *testing.T) {
 	prove(t, rule{
 		must: "the history has a default partition: a day that nobody prepared fails no finish",
-		without: map[string]cut{"default partition": {[]edit{{
-			"create table @schema@.finished_job_default partition of @schema@.finished_job default;", "",
-		}}, "no partition of relation"}},
+		without: map[string]cut{"default partition": {[]edit{
+			{"create table @schema@.finished_job_default partition of @schema@.finished_job default;", ""},
+			{"alter table @schema@.finished_job_default replica identity full;", ""},
+		}, "no partition of relation"}},
 		scene: func(s *scene) {
 			s.exec(`do $$ declare day regclass; begin
 				for day in select inhrelid::regclass from pg_inherits
@@ -83,5 +84,20 @@ func TestSeen_UpkeepPassesOverRowsThatSomebodyHas(t *testing.T) {
 			s.exec("select lockstep.upkeep()")
 			want("old rows afterwards", value[int64](s.session, old), 0)
 		},
+	})
+}
+
+// A publication of all tables, as those that stream changes make, has the
+// history too.
+func TestUpkeepOfAPublishedHistory(t *testing.T) {
+	t.Parallel()
+	run(t, func(s *scene) {
+		s.exec("create publication everything for all tables")
+		s.put("", "a")
+		want("finish", s.finish(store.Completed, s.claimOne()), "done")
+		s.exec(`insert into lockstep.finished_job select (jsonb_populate_record(null::lockstep.finished_job,
+			to_jsonb(f) || jsonb_build_object('finished_at', f.finished_at - interval '30 days'))).* from lockstep.finished_job f`)
+		s.exec("select lockstep.upkeep()")
+		want("old rows", value[int](s.session, "select count(*) from lockstep.finished_job_default"), 0)
 	})
 }

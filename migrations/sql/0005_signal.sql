@@ -29,7 +29,7 @@ begin
     said := xid;
   end if;
   if class = 'd' then
-    before := substring(said from ';' || name || ' (\d{1,18});')::bigint;
+    before := substring(said from ';' || name || ' ([0-9]{1,18});')::bigint;
     if before <= number then
       return;
     end if;

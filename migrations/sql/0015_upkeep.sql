@@ -108,7 +108,7 @@ begin
   end loop;
   for day in
     select c.oid::regclass as name from pg_inherits i join pg_class c on c.oid = i.inhrelid
-     where i.inhparent = $name$@schema@.finished_job$name$::regclass and c.relname ~ '^finished_job_\d{8}$'
+     where i.inhparent = $name$@schema@.finished_job$name$::regclass and c.relname ~ '^finished_job_[0-9]{8}$'
        and to_date(right(c.relname, 8), 'YYYYMMDD') + 1 + @schema@.retention() < clock_timestamp()
      order by c.relname limit 20
   loop

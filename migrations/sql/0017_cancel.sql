@@ -72,7 +72,7 @@ begin
     return;
   end if;
   if starts_with(said, xid) then
-    n := coalesce(substring(said from ':(\d{1,3})$')::integer, 0);
+    n := coalesce(substring(said from ':([0-9]{1,3})$')::integer, 0);
   end if;
   if n <= 20 then
     perform pg_notify(@schema@.channel(), 'c ' || case when n < 20 then id::text else '*' end);

@@ -14,7 +14,7 @@ as $lockstep$
 begin
   if octet_length(error) > 500 then
     perform @schema@.refuse('error', format('error is %s bytes long; a pattern may have at most 500', octet_length(error)));
-  elsif octet_length((regexp_match(error, '\\*$'))[1]) % 2 = 1 then
+  elsif (length(error) - length(rtrim(error, chr(92)))) % 2 = 1 then -- chr(92): no setting reads it otherwise than a backslash
     perform @schema@.refuse('error', format('error is %L; a pattern must not end in a single backslash, which escapes the sign after it', error));
   end if;
 end $lockstep$;
