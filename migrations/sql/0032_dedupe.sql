@@ -91,6 +91,7 @@ begin
     holder := @schema@.key_holder(job.queue, job.tenant, job.dedupe_key);
     if holder.id is not null then
       outcome := @schema@.meet(job, take_seat.dedupe, holder.id, holder.kind, holder.ordering_key, holder.claimed, holder.holders, take_seat.place);
+      continue when outcome = 'gone';
       id := holder.id;
       exit when outcome <> 'further';
       job.ordering_key := holder.ordering_key;
@@ -101,8 +102,10 @@ begin
   end loop;
 end $lockstep$;
 
--- meet decides about a request whose dedupe key a job has: existing, noted, or
--- further: one more may go in, in that job's lane.
+-- meet decides about a request whose dedupe key a job has: existing, noted,
+-- further: one more may go in, in that job's lane; or gone: look again who has
+-- it. A producer may call it by itself, with whatever arguments, so it notes
+-- nothing but for a job that has the key.
 create or replace function @schema@.meet(job @schema@.job, dedupe text, holder bigint, kind text, ordering_key text, claimed boolean,
   holders integer, place text) returns text
 language plpgsql
@@ -115,9 +118,10 @@ begin
     return case when dedupe = 'one_more' and ordering_key is not null and holders = 1 then 'further' else 'existing' end;
   elsif kind = job.kind then
     insert into @schema@.dedupe_note (job_id, run_at, max_attempts, priority, dedupe, queue, kind, tenant, ordering_key, dedupe_key, payload, headers)
-    values (holder, job.run_at, job.max_attempts, job.priority, dedupe, job.queue, job.kind, job.tenant, job.ordering_key,
-            job.dedupe_key, job.payload, job.headers);
-    return 'noted';
+    select j.id, job.run_at, job.max_attempts, job.priority, meet.dedupe, j.queue, j.kind, j.tenant, job.ordering_key, j.dedupe_key, job.payload, job.headers
+      from @schema@.job j
+     where j.id = holder and j.queue = job.queue and j.tenant = job.tenant and j.dedupe_key = job.dedupe_key and j.kind = job.kind;
+    return case when found then 'noted' else 'gone' end;
   elsif place is not null then
     perform @schema@.refuse('kind', format('kind is %L, but job %s, which has the dedupe key, is of kind %L: its payload can''t be replaced',
       job.kind, holder, kind), place);
@@ -140,7 +144,7 @@ begin
 end $lockstep$;
 
 -- enter_gates does so for the keys of jobs that this transaction inserted, in
--- the order of the keys.
+-- the order of the keys: that of the database, as calls that go one by one do.
 create or replace function @schema@.enter_gates(ids bigint[]) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -155,7 +159,8 @@ begin
     insert into @schema@.dedupe_gate (queue, tenant, dedupe_key)
     select j.queue, j.tenant, j.dedupe_key from unnest(ids) u(id)
      cross join lateral (select l.queue, l.tenant, l.dedupe_key from @schema@.job l where l.id = u.id offset 0) j
-     where j.dedupe_key is not null order by 1, 2, 3
+     where j.dedupe_key is not null
+     order by j.queue collate "default", j.tenant collate "default", j.dedupe_key collate "default"
     on conflict do nothing returning ctid)
   select array_agg(e.ctid) into rows from entered e;
   delete from @schema@.dedupe_gate where ctid = any (rows);
@@ -177,14 +182,18 @@ declare
   holder record;
 begin
   perform @schema@.enter_gate(pass_gate.queue, pass_gate.tenant, pass_gate.dedupe_key);
-  holder := @schema@.key_holder(pass_gate.queue, pass_gate.tenant, pass_gate.dedupe_key, inserted);
-  id := inserted;
-  outcome := 'created';
-  if holder.id is null then
-    return;
-  end if;
-  select j.* into own from @schema@.job j where j.id = pass_gate.inserted;
-  outcome := @schema@.meet(own, pass_gate.dedupe, holder.id, holder.kind, holder.ordering_key, holder.claimed, holder.holders, pass_gate.place);
+  -- A producer may call this by itself: what others inserted does not go.
+  select j.* into own from @schema@.job j where j.id = pass_gate.inserted and j.enqueued_xid = pg_current_xact_id();
+  loop
+    holder := @schema@.key_holder(pass_gate.queue, pass_gate.tenant, pass_gate.dedupe_key, inserted);
+    id := inserted;
+    outcome := 'created';
+    if holder.id is null or own.id is null then
+      return;
+    end if;
+    outcome := @schema@.meet(own, pass_gate.dedupe, holder.id, holder.kind, holder.ordering_key, holder.claimed, holder.holders, pass_gate.place);
+    exit when outcome <> 'gone';
+  end loop;
   if outcome = 'further' and own.ordering_key = holder.ordering_key then
     outcome := 'created';
     return;
