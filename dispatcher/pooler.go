@@ -48,6 +48,7 @@ func (p *pooler) connect(ctx context.Context, cfg *pgx.ConnConfig) (*pgx.Conn, e
 func (p *pooler) open(ctx context.Context, cfg *pgx.ConnConfig) (*pgx.Conn, error) {
 	if p.found() {
 		cfg = cfg.Copy()
+		cfg.RuntimeParams["datestyle"] = "ISO" // what pgx reads where an answer comes as text; poolers know the setting
 		switch cfg.DefaultQueryExecMode {
 		case pgx.QueryExecModeCacheStatement, pgx.QueryExecModeDescribeExec:
 			cfg.DefaultQueryExecMode = pgx.QueryExecModeExec

@@ -79,8 +79,8 @@ func (r *run) installed(ctx context.Context) ([]Applied, error) {
 	if err != nil || !exists {
 		return nil, err
 	}
-	rows, err := r.conn.Query(ctx,
-		"select version, name, checksum, schema, applied_at from "+r.quoted()+".migration order by version",
+	rows, err := r.conn.Query(ctx, // as JSON, since in text a time looks as the session's DateStyle says
+		"select version, name, checksum, schema, pg_catalog.to_jsonb(applied_at) as applied_at from "+r.quoted()+".migration order by version",
 		pgx.QueryExecModeExec)
 	if err != nil {
 		return nil, fmt.Errorf("reading the applied migrations: %w", err)

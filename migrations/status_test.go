@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockstep-pg/lockstep/integration/testdb"
 	"github.com/lockstep-pg/lockstep/migrations"
@@ -129,5 +130,19 @@ func TestForcedRowSecurity(t *testing.T) {
 	db.Exec(t, "alter table lockstep.job force row level security")
 	if state := status(t, db, migrations.Config{}); !reports(state, migrations.ErrRowSecurity) {
 		t.Errorf("Status reports %v", state.Problems)
+	}
+}
+
+func TestStatusInAnyDateStyle(t *testing.T) {
+	t.Parallel()
+	db := testdb.NewEmpty(t)
+	conn := db.Conn(t)
+	if _, err := conn.Exec(t.Context(), "set datestyle = 'German'"); err != nil {
+		t.Fatal(err)
+	}
+	up(t, conn, migrations.Config{})
+	state, err := migrations.Status(limited(t), conn, migrations.Config{})
+	if err != nil || len(state.Applied) == 0 || time.Since(state.Applied[0].AppliedAt).Abs() > time.Minute {
+		t.Errorf("%+v, %v", state.Applied, err)
 	}
 }

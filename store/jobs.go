@@ -55,9 +55,11 @@ type Listed struct {
 }
 
 // The page is chosen first, and the look-ups that tell why a job waits are made
-// for its jobs alone.
+// for its jobs alone. Times come as microseconds: the answer is text (planned),
+// and there they look as the session's DateStyle says.
 const jobsSQL = `select s.id, s.state, s.queue, s.kind, s.tenant, coalesce(s.ordering_key, ''), s.priority, s.attempt, s.max_attempts,
-	s.run_at, s.created_at, s.claimed_at, s.finished_at, left(coalesce(s.error, ''), 1000), coalesce(s.waiting_for, '')
+	(extract(epoch from s.run_at) * 1000000)::bigint, (extract(epoch from s.created_at) * 1000000)::bigint,
+	(extract(epoch from s.claimed_at) * 1000000)::bigint, (extract(epoch from s.finished_at) * 1000000)::bigint, left(coalesce(s.error, ''), 1000), coalesce(s.waiting_for, '')
 	from (select id from @schema@.jobs%s order by id desc limit %d) p
 	cross join lateral @schema@.job_outline(p.id) s order by s.id desc`
 
@@ -73,11 +75,19 @@ func (s *Store) Jobs(ctx context.Context, f JobFilter, limit int) ([]Listed, err
 }
 
 func scanListed(row pgx.CollectableRow) (j Listed, err error) {
-	var runAt, claimedAt, finishedAt *time.Time
+	var runAt, createdAt, claimedAt, finishedAt *int64
 	err = row.Scan(&j.ID, &j.State, &j.Queue, &j.Kind, &j.Tenant, &j.OrderingKey, &j.Priority, &j.Attempt, &j.MaxAttempts,
-		&runAt, &j.CreatedAt, &claimedAt, &finishedAt, &j.Error, &j.WaitingFor)
-	j.RunAt, j.ClaimedAt, j.FinishedAt = orZero(runAt), orZero(claimedAt), orZero(finishedAt)
+		&runAt, &createdAt, &claimedAt, &finishedAt, &j.Error, &j.WaitingFor)
+	j.RunAt, j.CreatedAt, j.ClaimedAt, j.FinishedAt = fromMicros(runAt), fromMicros(createdAt), fromMicros(claimedAt), fromMicros(finishedAt)
 	return j, err
+}
+
+// fromMicros is the time that many microseconds after 1970; zero for null.
+func fromMicros(n *int64) time.Time {
+	if n == nil {
+		return time.Time{}
+	}
+	return time.UnixMicro(*n)
 }
 
 // JobsMatching counts the jobs of a filter, but no further than limit.

@@ -28,8 +28,8 @@ type LaneInfo struct {
 	Waiting   int64 // jobs behind the head
 }
 
-const lanesSQL = `select queue, tenant, ordering_key, head, head_kind, head_state, head_created_at,
-	clock_timestamp() - head_created_at, waiting
+const lanesSQL = `select queue, tenant, ordering_key, head, head_kind, head_state, (extract(epoch from head_created_at) * 1000000)::bigint,
+	(extract(epoch from clock_timestamp() - head_created_at) * 1000000)::bigint, waiting
 	from @schema@.lanes%s order by queue, tenant, ordering_key limit %d`
 
 // Lanes lists lanes with a head by queue, tenant and ordering key, up to limit. The
@@ -47,7 +47,10 @@ func (s *Store) Lanes(ctx context.Context, f LaneFilter, limit int) ([]LaneInfo,
 		w.parts = append(w.parts, fmt.Sprintf("(queue, tenant, ordering_key) > ($%d, $%d, $%d)", n-2, n-1, n))
 	}
 	return collect(ctx, s, fmt.Sprintf(lanesSQL, w.clause(), limit), func(row pgx.CollectableRow) (l LaneInfo, err error) {
-		err = row.Scan(&l.Queue, &l.Tenant, &l.OrderingKey, &l.Head, &l.HeadKind, &l.HeadState, &l.HeadSince, &l.Age, &l.Waiting)
+		var since *int64
+		var age int64
+		err = row.Scan(&l.Queue, &l.Tenant, &l.OrderingKey, &l.Head, &l.HeadKind, &l.HeadState, &since, &age, &l.Waiting)
+		l.HeadSince, l.Age = fromMicros(since), time.Duration(age)*time.Microsecond
 		return l, err
 	}, w.planned()...)
 }

@@ -3,6 +3,7 @@ package store_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/lockstep-pg/lockstep/integration/testdb"
 	"github.com/lockstep-pg/lockstep/store"
@@ -82,5 +83,25 @@ func TestWaitingForIsNotCompiled(t *testing.T) {
 	db := testdb.New(t)
 	if !testdb.Value[bool](t, db, "select 'jit=off' = any (proconfig) from pg_proc where proname = 'waiting_for' and pronamespace = 'lockstep'::regnamespace") {
 		t.Error("waiting_for may be compiled")
+	}
+}
+
+// TestListsInAnyDateStyle: lists are read as other answers are, whatever times
+// look like in the session.
+func TestListsInAnyDateStyle(t *testing.T) {
+	t.Parallel()
+	db := testdb.New(t)
+	db.Exec(t, `insert into lockstep.job (kind, ordering_key, payload) values ('k', 'a', '{"n": 1}')`)
+	conn := db.Conn(t)
+	if _, err := conn.Exec(t.Context(), "set datestyle = 'German'; set timezone = 'Asia/Kathmandu'; set intervalstyle = 'iso_8601'"); err != nil {
+		t.Fatal(err)
+	}
+	jobs, err := store.New(conn).Jobs(t.Context(), store.JobFilter{Kind: "k"}, 10)
+	if err != nil || len(jobs) != 1 || time.Since(jobs[0].CreatedAt).Abs() > time.Minute {
+		t.Errorf("jobs: %+v, %v", jobs, err)
+	}
+	lanes, err := store.New(conn).Lanes(t.Context(), store.LaneFilter{}, 10)
+	if err != nil || len(lanes) != 1 || time.Since(lanes[0].HeadSince).Abs() > time.Minute || lanes[0].Age < 0 || lanes[0].Age > time.Minute {
+		t.Errorf("lanes: %+v, %v", lanes, err)
 	}
 }

@@ -96,6 +96,7 @@ func parseDatabase(text, name string) (*pgxpool.Config, error) {
 	if conn.RuntimeParams["application_name"] == "" {
 		conn.RuntimeParams["application_name"] = "lockstep"
 	}
+	conn.RuntimeParams["datestyle"] = "ISO" // what pgx reads where an answer comes as text; poolers know the setting
 	return config, nil
 }
 

@@ -143,3 +143,25 @@ func TestSourceURLWorksFromAFile(t *testing.T) {
 	db := testdb.New(t)
 	call{}.run(t, "migrate", "status", "--database-url-file", write(t, "url", db.URL+"\n")).want(t, exitOK)
 }
+
+// A command reads times as text, which looks as the database's DateStyle says.
+func TestCommandsInAnyDateStyle(t *testing.T) {
+	t.Parallel()
+	db := testdb.NewEmpty(t)
+	db.Exec(t, "alter database "+db.Name+" set datestyle = 'German'")
+	c := on(db)
+	for _, args := range [][]string{
+		{"migrate", "up"},
+		{"migrate", "status"},
+		{"enqueue", "--kind", "k", "--run-at", "2040-01-31T12:00:00Z"},
+		{"status", "1"},
+		{"pause", "--queue", "q"},
+		{"pauses"},
+		{"dead", "replay", "--all"},
+		{"dead", "replays"},
+		{"dead", "list"},
+		{"verify", "--patience", "0s"},
+	} {
+		c.run(t, args...).want(t, exitOK)
+	}
+}

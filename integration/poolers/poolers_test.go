@@ -215,3 +215,18 @@ func TestMigratesThroughAPooler(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestDateStyleBehindAPooler: behind a pooler answers come as text, in which times
+// look as the database's DateStyle says.
+func TestDateStyleBehindAPooler(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.db.Exec(t, "alter database "+r.db.Name+" set datestyle = 'German'")
+	d := r.dispatcher(dispatcher.Config{Poll: time.Second})
+	dispatcher.Handle(d, "plain", func(context.Context, dispatcher.Job[payload]) error { return nil })
+	stop := r.start(d)
+	r.db.Exec(t, "select lockstep.enqueue('plain', delay => '50 ms'), lockstep.enqueue('plain', ordering_key => 'a') from generate_series(1, 3)")
+	r.await("6 jobs are done", "select count(*) = $1 from lockstep.finished_job where outcome = 'completed'", 6)
+	stop()
+	r.expectNoTrouble()
+}
