@@ -10,7 +10,8 @@ import (
 
 // historySQL is every claim on record, lane by lane in the order in which they
 // were made, and then the jobs that stand in the lane without having been
-// claimed, in their order. An attempt of a job that was not its last, or did not
+// claimed, in their order (one that was replayed has its old fence still, which
+// says nothing about its place). An attempt of a job that was not its last, or did not
 // complete it, has a row of its own (past); the last one is in the row of its
 // job. A job without a key is its own lane, of interest if it ran twice.
 //
@@ -54,7 +55,7 @@ select c.id, c.past, c.queue, c.tenant, coalesce(c.ordering_key, ''), c.fence, c
     from @schema@.dead_job d
    where d.claimed_at > '-infinity'
   union all
-  select j.id, false, j.queue, j.tenant, j.ordering_key, j.fence,
+  select j.id, false, j.queue, j.tenant, j.ordering_key, case when j.stage in ('r', 'b') and j.claimed_at > '-infinity' then j.fence else 0 end,
          case when j.stage in ('r', 'b') then nullif(j.claimed_at, '-infinity') end,
          case when j.worker <> @nobody@ then coalesce(j.ended_at, j.lease_until) end,
          j.lane_turn, nullif(j.run_at, 'infinity'), j.created_at, j.enqueued_xid::text::bigint, @commit_time(j)@

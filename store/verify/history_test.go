@@ -178,6 +178,13 @@ func TestLawfulOrder(t *testing.T) {
 			s.run(first, store.Snoozed, store.Completed)
 			s.run(s.enqueue("a"), store.Completed)
 		},
+		"a job replayed into a lane that is busy, before another": func(s *stage) {
+			first, second := s.enqueue("a"), s.enqueue("a")
+			s.run(first, store.Dead)
+			s.claim(second)
+			s.sql("select lockstep.replay($1)", first)
+			s.enqueue("a")
+		},
 		"a job replayed in its place": func(s *stage) {
 			s.sql("select lockstep.set_queue('default', on_dead => 'block')")
 			first := s.enqueue("a")
