@@ -26,12 +26,12 @@ const connectTimeout = 5 * time.Second
 // hooks (BeforeConnect, AfterConnect), other application_name.
 func newConns(pool *pgxpool.Config, listen *pgx.ConnConfig, control, txs int) *conns {
 	c := &conns{pooler: &pooler{}}
-	c.listen = dial(pool, "listener", pgx.ConnectConfig)
+	c.listen = dial(pool, "listener", openEar)
 	c.heartbeat = newSessions(heartbeatConns, dial(pool, "heartbeat", c.pooler.connect))
 	c.control = newSessions(control, dial(pool, "control", c.pooler.connect))
 	c.tx = newSessions(txs, dial(pool, "tx", c.pooler.connect))
 	if listen != nil {
-		c.listen = dial(&pgxpool.Config{ConnConfig: listen}, "listener", pgx.ConnectConfig)
+		c.listen = dial(&pgxpool.Config{ConnConfig: listen}, "listener", openEar)
 	}
 	return c
 }
@@ -44,6 +44,12 @@ func (c *conns) close() {
 
 // connector opens a connection.
 type connector func(context.Context, *pgx.ConnConfig) (*pgx.Conn, error)
+
+// openEar opens the listener's connection, whose notifications are for it alone.
+func openEar(ctx context.Context, cfg *pgx.ConnConfig) (*pgx.Conn, error) {
+	cfg.OnNotification = nil
+	return pgx.ConnectConfig(ctx, cfg)
+}
 
 // dial makes a function that opens connections for a role of ours.
 func dial(pool *pgxpool.Config, role string, connect connector) func(context.Context) (*pgx.Conn, error) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/lockstep-pg/lockstep/dispatcher"
 	"github.com/lockstep-pg/lockstep/integration/faultproxy"
@@ -90,6 +91,28 @@ func TestConnectionsTellWhatTheyAreFor(t *testing.T) {
 		r.until("exists (select from pg_stat_activity where application_name = $1)", "billing lockstep "+role)
 	}
 	close(release)
+}
+
+// TestPoolWithNotificationsOfItsOwn: what the pool's connections do with
+// notifications keeps no signal from the dispatcher.
+func TestPoolWithNotificationsOfItsOwn(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	cfg := r.pool.Config()
+	cfg.ConnConfig.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) {}
+	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, "listen theirs")
+		return err
+	}
+	d := r.dispatcherOn(newPool(t, cfg), dispatcher.Config{})
+	dispatcher.Handle(d, "k", nop)
+	r.start(d)
+	r.listening()
+	r.db.Exec(t, "notify theirs")
+	r.awaitType(dispatcher.Recorded, r.enqueue(store.NewJob{Kind: "k"})[0])
+	if s := d.Stats().Listener; s.CatchUps != 1 || s.LastError != "" {
+		t.Errorf("the listener: %+v", s)
+	}
 }
 
 // TestC26BlackHole: calls that get no answer fail in time, as often as there

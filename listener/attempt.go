@@ -11,9 +11,8 @@ import (
 )
 
 // connect begins an attempt: it waits as pace says, then opens a connection.
-// pgxlisten calls it, sends LISTEN, calls the handler, and calls ended when
-// the attempt is over, whatever its end: our handlers return no errors, so
-// there is exactly one call of ended for each one of connect.
+// pgxlisten calls it, sends LISTEN, calls the handler, and calls failed when
+// the attempt is over, whatever its end.
 func (l *Listener) connect(ctx context.Context) (*pgx.Conn, error) {
 	if err := l.pace.wait(ctx); err != nil {
 		return nil, err
@@ -62,6 +61,15 @@ func (h handler) HandleNotification(_ context.Context, n *pgconn.Notification, _
 	})
 	h.cfg.OnSignal(signal)
 	return nil
+}
+
+// failed is told of errors. Our handlers return none, so while the connection is
+// open, it is about a notification on a channel that is not ours, which Connect
+// or a pooler may have left listened to. That concerns nobody.
+func (l *Listener) failed(ctx context.Context, err error) {
+	if l.session == nil || l.session.conn.IsClosed() {
+		l.ended(ctx, err)
+	}
 }
 
 // ended draws the conclusions from the end of an attempt, and paces the next.

@@ -18,8 +18,9 @@ const maxChannelBytes = 63
 // and OnCatchUp are required.
 type Config struct {
 	// Connect opens a fresh connection straight to the server; a pooled one
-	// will not do. The listener closes it. Called for every attempt, with a
-	// context that ends after ProbeTimeout.
+	// will not do, nor one with an OnNotification of its own, which keeps all
+	// notifications from the listener. The listener closes it. Called for every
+	// attempt, with a context that ends after ProbeTimeout.
 	Connect func(ctx context.Context) (*pgx.Conn, error)
 
 	// Channel is the name to LISTEN on: 1 to 63 bytes, any characters.

@@ -60,7 +60,7 @@ func (l *Listener) Run(ctx context.Context) error {
 	defer l.running.Store(false)
 	loop := pgxlisten.Listener{
 		Connect:  l.connect,
-		LogError: l.ended,
+		LogError: l.failed,
 		// Negative: no wait of its own. connect waits instead, by our rule.
 		ReconnectDelay: -1,
 	}

@@ -33,6 +33,32 @@ func TestSignalsArrive(t *testing.T) {
 	}
 }
 
+// TestOtherChannels: what else the connection hears of is not the listener's.
+func TestOtherChannels(t *testing.T) {
+	t.Parallel()
+	other := "other " + t.Name()
+	e := listen(t, testdb.Server(t), func(c *listener.Config) {
+		fresh := c.Connect
+		c.Connect = func(ctx context.Context) (*pgx.Conn, error) {
+			conn, err := fresh(ctx)
+			if err == nil {
+				_, err = conn.Exec(ctx, "listen "+pgx.Identifier{other}.Sanitize())
+			}
+			return conn, err
+		}
+	})
+	e.becomes(listener.Connected)
+	for range 3 {
+		if err := listener.Notify(t.Context(), e.admin, other, "p"); err != nil {
+			t.Fatal(err)
+		}
+		e.hears("r 0a 7")
+	}
+	if s := e.l.State(); s.Mode != listener.Connected || s.Signals != 3 || s.CatchUps != 1 || s.LastError != "" {
+		t.Errorf("%+v", s)
+	}
+}
+
 // What is committed before LISTEN stands is found by the catch-up, what comes
 // after it is notified: so the catch-up must come when LISTEN stands already.
 func TestCatchUpComesAfterListen(t *testing.T) {
