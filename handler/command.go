@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -120,7 +121,7 @@ func (c *Command) judge(ctx context.Context, job dispatcher.Job[json.RawMessage]
 			return job.SetResult(result)
 		}
 		return nil
-	case cause == nil && !errors.As(err, &exit): // it did not start: not the job's fault
+	case cause == nil && !errors.As(err, &exit) && !errors.Is(err, syscall.E2BIG): // it did not start: not the job's fault
 		return dispatcher.SnoozeBecause(10*time.Second, fmt.Errorf("command %s: %w", c.config.Args[0], err))
 	}
 	failure := &CommandError{Program: c.config.Args[0], State: err.Error(), Stderr: excerpt(stderr.kept)}

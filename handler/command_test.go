@@ -158,6 +158,19 @@ func TestCommandThatCantStart(t *testing.T) {
 	}
 }
 
+// TestCommandThatTheJobKeepsFromStarting: what its headers are too long for is no
+// fault of the program's place: an attempt is used.
+func TestCommandThatTheJobKeepsFromStarting(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.db.Exec(t, "select lockstep.set_limits(text_bytes => 1000000)")
+	id := testdb.Value[int64](t, r.db, "select id from lockstep.enqueue('k', headers => jsonb_build_object('h', repeat('x', 900000)))")
+	r.drain(r.shell("true", handler.CommandConfig{}))
+	if fate, note := r.fate(id); fate != "retrying 1" || !strings.Contains(note, "argument list too long") {
+		t.Errorf("%s (%s)", fate, note)
+	}
+}
+
 func TestBadCommands(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]handler.CommandConfig{
