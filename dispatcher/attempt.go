@@ -41,7 +41,7 @@ func (s *shift) newAttempt(q *queue, job store.Job, sent time.Time) *attempt {
 	a.ctx, a.cancel = context.WithCancelCause(s.work)
 	a.ctx = context.WithValue(a.ctx, attemptKey{}, a)
 	if a.handler.transactional {
-		s.txBusy.Add(1)
+		s.tx.use()
 	}
 	s.open.Add(1)
 	s.leases.hold(a)
@@ -84,7 +84,7 @@ func (a *attempt) finish(o outcome) store.Finish {
 // returned although it should have is late.
 func (a *attempt) run() (o outcome, late *call) {
 	if a.handler.transactional {
-		defer a.shift.txDone()
+		defer a.shift.tx.giveBack(1)
 	}
 	if a.shift.stopping() {
 		return outcome{Outcome: store.Released, reason: "claimed while stopping"}, nil

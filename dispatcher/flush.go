@@ -25,7 +25,9 @@ func (f *finisher) flush(b batch) (again []*report) {
 	s := f.shift
 	args := store.FinishArgs{Worker: s.worker, Reports: b.finishes(), Lease: s.cfg.Lease}
 	if b.take && !s.stopping() {
-		args.Take = b.asker.takeable()
+		var held int
+		args.Take, held = b.asker.takeable(b.keyed)
+		defer s.tx.giveBack(held)
 	}
 	sent := time.Now()
 	answers, err := s.finish(args)

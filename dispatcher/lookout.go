@@ -120,24 +120,25 @@ func (l *lookout) timeUp(now time.Time) {
 func (l *lookout) look(ctx context.Context, why Reason) {
 	s := l.shift
 	mark := s.progress.Load()
-	most, want, except, bounded := l.ask(min(l.room(), l.most))
-	if most == 0 { // an outcome came to wait since there was room
+	c := l.ask(min(l.room(), l.most))
+	defer s.tx.giveBack(c.held)
+	if c.most == 0 { // an outcome came to wait since there was room
 		l.why.add(why)
 		return
 	}
-	most = s.budget.take(most)
+	most := s.budget.take(c.most)
 	if ctx.Err() != nil { // it ended while leases were renewed, or others claimed
 		s.budget.spend(0)
 		return
 	}
-	if len(want) == 0 || most == 0 {
+	if len(c.want) == 0 || most == 0 {
 		s.budget.spend(0)
-		l.rest(mark, bounded)
+		l.rest(mark, c.bounded)
 		return
 	}
 	sent := time.Now()
 	claimed, err := s.claim(store.ClaimArgs{
-		Worker: s.worker, Queue: l.name, Kinds: want, Except: except, Max: most, Lease: s.cfg.Lease,
+		Worker: s.worker, Queue: l.name, Kinds: c.want, Except: c.except, Max: most, Lease: s.cfg.Lease,
 	})
 	s.budget.spend(len(claimed.Jobs))
 	if err != nil {
@@ -155,13 +156,13 @@ func (l *lookout) look(ctx context.Context, why Reason) {
 	if len(claimed.Jobs) == most || claimed.Parked > 0 {
 		l.why.add(why) // there may be more, and then it was found for the same reason
 	}
-	l.sawNothing(mark, len(claimed.Jobs) == 0 && claimed.Parked == 0 && !claimed.More && !bounded)
+	l.sawNothing(mark, len(claimed.Jobs) == 0 && claimed.Parked == 0 && !claimed.More && !c.bounded)
 	s.saw(claimed, sent)
 	s.nudge()
 }
 
 // rest passes a look by, as there is no kind to ask for or no job left of the
-// budget. What changes that rings: txDone, Restore.
+// budget. What changes that rings: txRoom, Restore.
 func (l *lookout) rest(mark int64, bounded bool) {
 	l.pollAt = time.Now().Add(jittered(l.shift.cfg.Poll))
 	l.moreAt, l.againAt = time.Time{}, time.Time{}

@@ -25,7 +25,7 @@ type shift struct {
 	worker   store.WorkerID
 	handlers map[string]*handler
 	kinds    *kinds // of all handlers
-	maxTx    int
+	tx       *txRoom
 	budget   budget
 
 	conns    *conns
@@ -61,8 +61,6 @@ type shift struct {
 	open     atomic.Int64 // attempts about which something is left to do
 	progress atomic.Int64 // counts what may give other loops something to do
 	change   chan struct{}
-	txBusy   atomic.Int64 // transactional attempts, running or about to
-	txWanted atomic.Bool  // a look left transactional kinds out
 
 	// uncheckable: this server's system knows no client_connection_check_interval.
 	uncheckable atomic.Bool
@@ -79,7 +77,7 @@ func newShift(ctx context.Context, d *Dispatcher, handlers map[string]*handler) 
 	s.keeping, s.endKeep = context.WithCancel(s.writes)
 	s.budget.set(d.cfg.MaxJobs)
 	control, txs := d.cfg.shares(len(s.kinds.tx) > 0)
-	s.maxTx = txs
+	s.tx = &txRoom{free: txs, wanting: make(map[*queue]bool)}
 	s.conns = newConns(d.pool, d.listen, control, txs)
 	s.locks = locks.New(d.cfg.Schema)
 	s.leases = newLeases(d.cfg.Lease)
