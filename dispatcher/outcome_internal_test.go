@@ -80,6 +80,46 @@ func TestGoroutineStack(t *testing.T) {
 	}
 }
 
+// TestStacksOfMany: handlers that hang all together are told apart, and soon.
+func TestStacksOfMany(t *testing.T) {
+	t.Parallel()
+	const many = 3000
+	ids := make([]goroutineID, many)
+	release := make(chan struct{})
+	defer close(release)
+	for i := range ids {
+		ready := make(chan struct{})
+		go func() {
+			ids[i].set()
+			waitHere(ready, release)
+		}()
+		<-ready
+	}
+	stacks := make(chan string, many)
+	for i := range ids {
+		go func() { stacks <- string(ids[i].stack()) }()
+	}
+	late := time.After(30 * time.Second)
+	seen := make(map[string]bool)
+	for range many {
+		select {
+		case stack := <-stacks:
+			head, _, _ := strings.Cut(stack, "[")
+			if seen[head] || !strings.Contains(stack, "waitHere") {
+				t.Fatalf("found %q", stack)
+			}
+			seen[head] = true
+		case <-late:
+			t.Fatalf("%d of %d stacks in 30 s", len(seen), many)
+		}
+	}
+	lastDump.mu.Lock()
+	defer lastDump.mu.Unlock()
+	if lastDump.asking.Load() == 0 && lastDump.section != nil {
+		t.Error("the dump is kept")
+	}
+}
+
 func waitHere(ready chan<- struct{}, release <-chan struct{}) {
 	close(ready)
 	<-release

@@ -3,7 +3,9 @@ package dispatcher
 import (
 	"bytes"
 	"runtime"
+	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // maxDump bounds the stacks of all goroutines together, from which one is cut.
@@ -30,24 +32,55 @@ func (g *goroutineID) stack() []byte {
 	if prefix == nil {
 		return nil
 	}
-	for size := 64 << 10; size <= maxDump; size *= 4 {
-		dump := make([]byte, size)
-		n := runtime.Stack(dump, true)
-		if n == size && size < maxDump {
-			continue // cut off
-		}
-		return section(dump[:n], *prefix)
-	}
-	return nil
+	return lastDump.of(*prefix)
 }
 
-// section cuts one goroutine's part out of a dump, where an empty line
-// separates them.
-func section(dump, prefix []byte) []byte {
-	for part := range bytes.SplitSeq(dump, []byte("\n\n")) {
-		if bytes.HasPrefix(part, prefix) {
-			return bytes.Clone(part)
+// lastDump is shared: handlers often hang all together, and each dump takes longer
+// the more there are.
+var lastDump dump
+
+// dump is the stacks of all goroutines at a moment, by what each begins with.
+type dump struct {
+	mu      sync.Mutex
+	asking  atomic.Int64
+	taken   time.Time // before it was
+	section map[string][]byte
+}
+
+// of cuts a goroutine's part out of a dump that is no older than the call.
+func (d *dump) of(prefix []byte) []byte {
+	asked := time.Now()
+	d.asking.Add(1)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.taken.After(asked) {
+		d.taken = time.Now()
+		d.section = sections(stacks())
+	}
+	found := bytes.Clone(d.section[string(prefix)])
+	if d.asking.Add(-1) == 0 {
+		d.section, d.taken = nil, time.Time{}
+	}
+	return found
+}
+
+// stacks are those of all goroutines, up to maxDump.
+func stacks() []byte {
+	for size := 64 << 10; ; size *= 4 {
+		all := make([]byte, size)
+		if n := runtime.Stack(all, true); n < size || size >= maxDump {
+			return all[:n]
 		}
 	}
-	return nil
+}
+
+// sections cuts a dump apart, where an empty line separates the goroutines.
+func sections(all []byte) map[string][]byte {
+	parts := make(map[string][]byte)
+	for part := range bytes.SplitSeq(all, []byte("\n\n")) {
+		if end := bytes.IndexByte(part, '['); end > 0 {
+			parts[string(part[:end+1])] = part
+		}
+	}
+	return parts
 }
