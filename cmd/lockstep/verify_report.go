@@ -23,7 +23,7 @@ func printReport(w io.Writer, report verify.Report) error {
 		fmt.Fprintf(out, "order      by the commit times of %d jobs; for %d the server has none\n", c.Timed, c.Untimed)
 	}
 	if ids := c.IDs; ids.Given > 0 {
-		fmt.Fprintf(out, "ids        %d given: %d live, %d completed, %d cancelled, %d dead, %d missing, %d of a time of which no history is kept\n",
+		fmt.Fprintf(out, "ids        %d given: %d live, %d completed, %d cancelled, %d dead, %d missing, %d discarded or of a time of which no history is kept\n",
 			ids.Given, ids.Live, ids.Completed, ids.Cancelled, ids.Dead, ids.Missing, ids.NotOnRecord)
 	}
 	for _, f := range report.Findings {

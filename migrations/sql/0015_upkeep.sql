@@ -44,7 +44,7 @@ begin
 end $lockstep$;
 
 -- upkeep makes partitions of the history three days ahead, drops those past
--- retention, and purges old attempts, idempotency keys past theirs, missed notes,
+-- retention, and purges old attempts, what tells of discarded letters, idempotency keys past theirs, missed notes,
 -- dead letters past their queue's dead_retention, replays that are over, and
 -- dispatchers not heard of for a day.
 -- One at a time; what can't have its lock within 50 ms is left for the next
@@ -67,6 +67,7 @@ declare
   today constant date := clock_timestamp()::date;
   day   record;
   strays_purged integer;
+  discarded_purged integer;
   notes_purged  integer;
 begin
   perform @schema@.require_read_committed();
@@ -99,9 +100,13 @@ begin
      order by o.created_at limit 5000 for update skip locked));
   get diagnostics notes_purged = row_count;
   dead_purged := @schema@.purge_aged();
+  delete from @schema@.discarded c where c.id = any (array(
+    select o.id from @schema@.discarded o where o.discarded_at < clock_timestamp() - @schema@.retention()
+     order by o.discarded_at limit 5000 for update skip locked));
+  get diagnostics discarded_purged = row_count;
   delete from @schema@.replay_run r where r.id = any (array(
     select o.id from @schema@.replay_run o where o.ended_at < clock_timestamp() - @schema@.retention() for update skip locked));
-  more := greatest(attempts_purged, strays_purged, keys_purged, notes_purged, dead_purged) = 5000;
+  more := greatest(attempts_purged, strays_purged, keys_purged, notes_purged, dead_purged, discarded_purged) = 5000;
   -- Last, since the table's locks are held from here to the commit.
   for i in 0 .. 3 loop
     partitions_made := partitions_made + @schema@.make_partition(today + i);

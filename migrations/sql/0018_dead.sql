@@ -318,5 +318,6 @@ begin
     return 'busy';
   end;
   delete from @schema@.dead_job d where d.id = discard.id;
+  insert into @schema@.discarded (id) values (discard.id) on conflict do nothing;
   return 'discarded';
 end $lockstep$;

@@ -99,7 +99,9 @@ begin
        and (purge_dead.queue is null or d.queue = purge_dead.queue) and (purge_dead.kind is null or d.kind = purge_dead.kind)
        and not exists (select from @schema@.job j where j.id = d.id)
      order by d.died_at, d.id limit most for update skip locked);
-  delete from @schema@.dead_job d where d.id = any (gone);
+  with purged as (delete from @schema@.dead_job d where d.id = any (gone) returning d.id, d.created_at)
+  insert into @schema@.discarded (id)
+  select p.id from purged p where p.created_at > clock_timestamp() - @schema@.retention() on conflict do nothing; -- of older ones nobody knows
   purged := cardinality(gone);
   more := purged = most;
 end $lockstep$;

@@ -26,9 +26,7 @@ with place as (
 select count(*) filter (where p.place = 'live'), count(*) filter (where p.place = 'completed'),
        count(*) filter (where p.place = 'cancelled'), count(*) filter (where p.place = 'dead'),
        coalesce(array_agg(p.id) filter (where p.place is null), '{}'),
-       array(select distinct a.job_id from place g join @schema@.attempt a on a.job_id = g.id
-              where g.place is null and a.outcome in ('dead', 'lost')
-                and not exists (select from @schema@.attempt l where l.job_id = a.job_id and l.fence > a.fence))
+       array(select c.id from @schema@.discarded c where c.id = any (select g.id from place g where g.place is null))
   from place p`
 
 // youngSQL is the least id of which it is sure that history still has it: ids
@@ -99,17 +97,17 @@ func (r *run) find(ctx context.Context, ids []int64, young int64) error {
 }
 
 // absent reports an id that is not on record.
-func (r *run) absent(id int64, died, young bool) {
+func (r *run) absent(id int64, discarded, young bool) {
 	sum := &r.report.Checked.IDs
 	switch {
-	case died:
+	case discarded:
 		sum.NotOnRecord++
 		r.report.add(about(NotOnRecord, Lane{}, []int64{id},
-			"job %d is not on record; its attempts are, and it died or was lost in the last: its dead letter was discarded", id))
+			"job %d is not on record any more: its dead letter was discarded or purged", id))
 	case young:
 		sum.Missing++
 		r.report.add(about(Missing, Lane{}, []int64{id},
-			"job %d is not on record, although history is kept %s: its transaction did not commit, its row was deleted, or its dead letter was discarded before any attempt", id, r.kept()))
+			"job %d is not on record, although history is kept %s: its transaction did not commit, or its row was deleted", id, r.kept()))
 	default:
 		sum.NotOnRecord++
 		r.report.add(about(NotOnRecord, Lane{}, []int64{id},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lockstep-pg/lockstep/integration/testdb"
 	"github.com/lockstep-pg/lockstep/store"
 	"github.com/lockstep-pg/lockstep/store/verify"
 )
@@ -94,17 +95,57 @@ func TestARetentionThatWasLengthened(t *testing.T) {
 	}
 }
 
-// TestAJobThatWasReplayedIsMissedAsOthersAre: an earlier death explains nothing.
-func TestAJobThatWasReplayedIsMissedAsOthersAre(t *testing.T) {
+// TestADeadLetterThatSomebodyTookAwayIsNoFinding, however it came to be one.
+func TestADeadLetterThatSomebodyTookAwayIsNoFinding(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	first, lost := s.enqueue(""), s.enqueue("")
+	first, fresh, retrying := s.enqueue(""), s.enqueue("a"), s.enqueue("b")
 	s.run(first, store.Completed)
-	s.run(lost, store.Dead)
-	s.sql("select lockstep.replay($1)", lost)
-	s.run(lost, store.Failed)
-	s.plant("delete from lockstep.job where id = $1", lost)
-	s.found(s.verify(verify.Config{IDs: ids(first, lost)}), verify.Missing)
+	s.sql("select lockstep.skip_head('default', '', 'a')")
+	s.run(retrying, store.Failed)
+	s.sql("select lockstep.skip_head('default', '', 'b')")
+	purged := s.enqueue("a")
+	s.sql("select lockstep.skip_head('default', '', 'a')")
+	s.sql("select lockstep.discard($1), lockstep.discard($2)", fresh, retrying)
+	s.sql("select lockstep.purge_dead('0')")
+
+	report := s.verify(verify.Config{IDs: ids(first, fresh, retrying, purged)})
+	clean(t, report)
+	if report.Totals[verify.NotOnRecord] != 3 {
+		t.Errorf("notices = %v, want three", report.Notices)
+	}
+	s.sql("select lockstep.set_limits(retention => '0')")
+	s.sql("select lockstep.upkeep()")
+	if n := testdb.Value[int](t, s.db, "select count(*) from lockstep.discarded"); n > 0 {
+		t.Errorf("%d are still known past the retention", n)
+	}
+}
+
+// TestNoEarlierAttemptExplainsThatAJobIsGone: it died and was replayed, or lost
+// its worker.
+func TestNoEarlierAttemptExplainsThatAJobIsGone(t *testing.T) {
+	t.Parallel()
+	for name, play := range map[string]func(s *stage, id int64){
+		"replayed": func(s *stage, id int64) {
+			s.run(id, store.Dead)
+			s.sql("select lockstep.replay($1)", id)
+		},
+		"lost by a worker": func(s *stage, id int64) {
+			s.claim(id)
+			s.sql("update lockstep.job set lease_until = clock_timestamp() - interval '1 s' where id = $1", id)
+			s.claim(id)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			first, gone := s.enqueue(""), s.enqueue("")
+			s.run(first, store.Completed)
+			play(s, gone)
+			s.plant("delete from lockstep.job where id = $1", gone)
+			s.found(s.verify(verify.Config{IDs: ids(first, gone)}), verify.Missing)
+		})
+	}
 }
 
 func TestNothingIsSureOfAHistoryThatIsNotKept(t *testing.T) {
