@@ -35,6 +35,21 @@ func TestVerifyOfACleanQueue(t *testing.T) {
 	}
 }
 
+// TestVerifyNeedsToReadOnly has the rights of docs/verify.md, and no other.
+func TestVerifyNeedsToReadOnly(t *testing.T) {
+	t.Parallel()
+	db := testdb.New(t)
+	role := "reads_" + db.Name
+	db.Exec(t, "create role "+role+" login")
+	t.Cleanup(func() { db.Exec(t, "drop owned by "+role); db.Exec(t, "drop role "+role) })
+	db.Exec(t, "grant usage on schema lockstep to "+role)
+	db.Exec(t, "grant select on all tables in schema lockstep to "+role)
+	db.Exec(t, "grant execute on function lockstep.retention, lockstep.paused, lockstep.kind_rank, lockstep.schema_version to "+role)
+	url := strings.Replace(db.URL, "://postgres@", "://"+role+"@", 1)
+	c := call{stdin: "7\n"}
+	c.run(t, "verify", "--ids", "-", "--database-url", url).want(t, exitOK)
+}
+
 func TestVerifyEndsInOneWithAFinding(t *testing.T) {
 	t.Parallel()
 	c, _ := headless(t)
