@@ -83,6 +83,9 @@ func Load(file string, given []Given) (*Settings, error) {
 		g.Set(s)
 		s.origin[g.Path] = g.Where
 	}
+	if err := s.checkZeros(); err != nil {
+		return nil, err
+	}
 	s.complete()
 	return s, s.validate()
 }

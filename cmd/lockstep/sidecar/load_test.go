@@ -27,6 +27,8 @@ func TestBadSettings(t *testing.T) {
 		`2: unknown setting "quues"`:                  push + "quues: {}",
 		`3: unknown setting "concurency"`:             push + "queues:\n  default: {concurency: 3}",
 		`2: lease: it is 10ms, want 1s to 24h0m0s`:    push + "lease: 10ms",
+		`2: grace: it is 0 or empty`:                  push + "grace: 0s",
+		`2: push_parallel: it is 0 or empty`:          push + "push_parallel: 0",
 		`2: "soon" is not a span of time`:             push + "lease: soon",
 		`2: "30" is not a span of time`:               push + "grace: 30",
 		`2: api_hosts: "http://a" is not a host's n`:  push + "api_hosts: ['http://a']",
@@ -91,6 +93,10 @@ func TestPrecedence(t *testing.T) {
 	}
 	_, err = Load(file, []Given{{Path: "lease", Where: "--lease", Set: func(s *Settings) { s.Lease = -1 }}})
 	if err == nil || !strings.HasPrefix(err.Error(), "--lease: lease: it is -1ns") {
+		t.Errorf("%v", err)
+	}
+	_, err = Load(file, []Given{{Path: "concurrency", Where: "--concurrency", Set: func(s *Settings) { s.Concurrency = 0 }}})
+	if err == nil || !strings.HasPrefix(err.Error(), "--concurrency: concurrency: it is 0") {
 		t.Errorf("%v", err)
 	}
 	if _, err = Load("/nowhere", nil); err == nil || !strings.HasPrefix(err.Error(), "--config: ") {

@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -118,6 +119,19 @@ func (s *Settings) complete() {
 			p.Allow = s.PushAllow
 		}
 	}
+}
+
+// checkZeros refuses what was given as 0: nobody means the default by it.
+func (s *Settings) checkZeros() error {
+	for path, zero := range map[string]bool{
+		"lease": s.Lease == 0, "poll": s.Poll == 0, "grace": s.Grace == 0, "concurrency": s.Concurrency == 0,
+		"push_timeout": s.PushTimeout == 0, "push_parallel": s.PushParallel == 0,
+	} {
+		if zero && s.origin[path] != "" {
+			return s.bad(path, errors.New("it is 0 or empty; leave it out for the default"))
+		}
+	}
+	return nil
 }
 
 func setDefault[T comparable](field *T, to T) {
