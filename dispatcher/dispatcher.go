@@ -48,11 +48,11 @@ func New(pool *pgxpool.Pool, cfg Config) (*Dispatcher, error) {
 		callTimeout: callTimeout,
 	}
 	if cfg.ListenURL != "" {
-		listen, err := pgx.ParseConfig(cfg.ListenURL)
+		listen, err := pgxpool.ParseConfig(cfg.ListenURL) // which leaves a pool's settings out
 		if err != nil {
 			return nil, fmt.Errorf("dispatcher: ListenURL: %w", err)
 		}
-		d.listen = listen
+		d.listen = listen.ConnConfig
 	}
 	return d, nil
 }

@@ -42,6 +42,24 @@ func (r *rig) becomes(mode listener.Mode, n int) {
 	})
 }
 
+// TestListenURLOfAPool: the listener's address may have a pool's settings in it, as
+// the pool's own may.
+func TestListenURLOfAPool(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	address, err := url.Parse(r.db.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := address.Query()
+	query.Set("pool_max_conns", "7")
+	address.RawQuery = query.Encode()
+	d := r.dispatcher(dispatcher.Config{ListenURL: address.String()})
+	dispatcher.Handle(d, "k", nop)
+	r.start(d)
+	r.listening()
+}
+
 // TestC1_C4_ListenerIsLost again and again, and with the whole server for
 // several attempts: each time it comes back on a connection of its own, and jobs
 // run promptly, with a poll that could not have helped.
