@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,8 +32,9 @@ const DefaultKillAfter = 5 * time.Second
 
 // CommandConfig says what to run for a job.
 type CommandConfig struct {
-	// Args are the program, looked up in PATH, and its arguments. No shell
-	// reads them, and nothing of the job is put into them.
+	// Args are the program, looked up in PATH unless it is a path, which begins
+	// in Dir, and its arguments. No shell reads them, and nothing of the job is
+	// put into them.
 	Args []string
 
 	// Dir is where it runs. "": where this process does.
@@ -73,7 +75,7 @@ func NewCommand(c CommandConfig) (*Command, error) {
 	case c.KillAfter < 0:
 		return nil, fmt.Errorf("kill_after: it is negative: %v", c.KillAfter)
 	}
-	if _, err := exec.LookPath(c.Args[0]); err != nil {
+	if _, err := exec.LookPath(c.program()); err != nil {
 		return nil, fmt.Errorf("args: %w", err)
 	}
 	if info, err := os.Stat(cmp.Or(c.Dir, ".")); err != nil {
@@ -87,6 +89,16 @@ func NewCommand(c CommandConfig) (*Command, error) {
 		}
 	}
 	return &Command{c}, nil
+}
+
+// program is what is run, as this process finds it: a path that is not absolute
+// begins in Dir.
+func (c CommandConfig) program() string {
+	name := c.Args[0]
+	if c.Dir == "" || filepath.IsAbs(name) || filepath.Base(name) == name {
+		return name
+	}
+	return c.Dir + string(filepath.Separator) + name
 }
 
 // Run runs the program for a job and returns the outcome.

@@ -158,6 +158,30 @@ func TestCommandThatCantStart(t *testing.T) {
 	}
 }
 
+// TestCommandInItsFolder: a program that is named by a path is looked for where it
+// will run.
+func TestCommandInItsFolder(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "program"), []byte("#!/bin/sh\npwd"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	command, err := handler.NewCommand(handler.CommandConfig{Args: []string{"./program"}, Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := r.enqueue("{}")
+	r.drain(command)
+	if fate, note := r.fate(id); fate != `completed 1 "`+dir+`\n"` {
+		t.Errorf("%s (%s)", fate, note)
+	}
+	_, err = handler.NewCommand(handler.CommandConfig{Args: []string{"./program"}, Dir: t.TempDir()})
+	if err == nil || !strings.HasPrefix(err.Error(), "args: ") {
+		t.Errorf("a program that is not there: %v", err)
+	}
+}
+
 // TestCommandThatTheJobKeepsFromStarting: what its headers are too long for is no
 // fault of the program's place: an attempt is used.
 func TestCommandThatTheJobKeepsFromStarting(t *testing.T) {
