@@ -153,6 +153,7 @@ func (l *lookout) look(ctx context.Context, why Reason) {
 		l.run(s.newAttempt(l.queue, job, sent))
 	}
 	l.plan(claimed, sent)
+	l.paced.Store(claimed.More || c.bounded)
 	if len(claimed.Jobs) == most || claimed.Parked > 0 {
 		l.why.add(why) // there may be more, and then it was found for the same reason
 	}
@@ -166,7 +167,7 @@ func (l *lookout) look(ctx context.Context, why Reason) {
 func (l *lookout) rest(mark int64, bounded bool) {
 	l.pollAt = time.Now().Add(jittered(l.shift.cfg.Poll))
 	l.moreAt, l.againAt = time.Time{}, time.Time{}
-	l.paced.Store(false)
+	l.paced.Store(bounded)
 	l.sawNothing(mark, !bounded)
 	l.shift.nudge()
 }
@@ -190,7 +191,6 @@ func (l *lookout) plan(c store.Claimed, sent time.Time) {
 			l.againAt = end
 		}
 	}
-	l.paced.Store(c.More)
 	if c.More {
 		l.moreAt = time.Now().Add(l.more.next())
 		return

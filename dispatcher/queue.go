@@ -16,7 +16,8 @@ type queue struct {
 	// emptyAt is the shift's progress before a look that found nothing to do;
 	// -1 if the last one found something.
 	emptyAt atomic.Int64
-	// paced: the lookout looks again by itself, in its own time.
+	// paced: the lookout looks again by itself, in its own time, or when it is
+	// given a connection.
 	paced atomic.Bool
 
 	mu      sync.Mutex

@@ -12,6 +12,34 @@ import (
 	"github.com/lockstep-pg/lockstep/store"
 )
 
+// TestRunUntilIdleBesideASlowClaim: a queue that waits for the connections which
+// another's claim holds does not look without a pause meanwhile.
+func TestRunUntilIdleBesideASlowClaim(t *testing.T) {
+	t.Parallel()
+	r := txRig(t)
+	r.db.Exec(t, `
+		create function slow() returns trigger language plpgsql as $$
+		begin
+			if exists (select from before join after using (id) where after.attempt > before.attempt) then
+				perform pg_sleep(1);
+			end if;
+			return null;
+		end $$;
+		create trigger slow after update on lockstep.job referencing old table as before new table as after
+			for each statement execute function slow()`)
+	d := r.dispatcher(dispatcher.Config{Queues: map[string]dispatcher.Queue{"slow": {}, "other": {}}, MaxTx: 1})
+	dispatcher.HandleTx(d, "tx", effect)
+	dispatcher.Handle(d, "plain", nop)
+	r.enqueue(store.NewJob{Kind: "tx", Queue: "slow"})
+	r.runUntilIdle(d)
+	if n := r.effects(); n != 1 {
+		t.Errorf("%d effects, want 1", n)
+	}
+	if n := r.count(func(e dispatcher.Event) bool { return e.Type == dispatcher.Looked && e.Queue == "other" }); n > 50 {
+		t.Errorf("%d looks at the other queue", n)
+	}
+}
+
 // TestTxRoomIsShared: several queues together claim no more transactional jobs than
 // there are connections for, neither at once nor as lanes are handed over; and all
 // of them get their turn.
