@@ -66,7 +66,6 @@ func TestJudgeFindsWhatIsPlanted(t *testing.T) {
 		want   []string // classes
 	}{
 		"nothing": {func(*Record) {}, nil},
-
 		"a committed job is gone": {func(r *Record) {
 			r.Final, r.Runs, r.Effects = r.Final[:1], r.Runs[:1], r.Effects[:1]
 		}, []string{lost}},
@@ -168,10 +167,15 @@ func TestJudgeFindsWhatIsPlanted(t *testing.T) {
 			r.Runs[0].End, r.Strikes = at(6.5), []Strike{other}
 		}, []string{overlapped}},
 		"cut off, and told so in time": {func(r *Record) {
-			r.Runs[0].End, r.Strikes = at(6.5), []Strike{{Kind: "black hole", Who: "w", From: at(4.1), To: at(5)}}
+			r.Runs = append(r.Runs, ran(jobA, 9, 2, 4.4, stopped))
+			r.Strikes = []Strike{{Kind: "black hole", Who: "w", From: at(2.1), To: at(3)}}
 		}, nil},
+		"cut off, and told late": {func(r *Record) {
+			r.Runs = append(r.Runs, ran(jobA, 9, 2, 20, stopped))
+			r.Strikes = []Strike{{Kind: "black hole", Who: "w", From: at(2.1), To: at(3)}}
+		}, []string{overlapped}},
 		"cut off, and not told": {func(r *Record) {
-			r.Runs[0].End, r.Strikes = at(20), []Strike{{Kind: "black hole", Who: "w", From: at(4.1), To: at(5)}}
+			r.Runs[0].End, r.Strikes = at(6.5), []Strike{{Kind: "black hole", Who: "w", From: at(4.1), To: at(5)}}
 		}, []string{overlapped}},
 		"a clock was stepped, which is no excuse": {func(r *Record) {
 			r.Runs[0].End, r.Strikes = at(6.5), []Strike{{Kind: "clock ahead", Who: "w", From: at(4.1), To: at(5)}}

@@ -60,7 +60,8 @@ func (j *judgement) excused(run Run, next Moment) bool {
 		return false
 	}
 	job := j.jobs[run.Marker]
-	return job != nil && job.Stubborn || run.End < next.plus(slack)
+	told := run.Outcome == stopped || run.Outcome == running // its process died
+	return job != nil && job.Stubborn || told && run.End < next.plus(slack)
 }
 
 // inOrder wants the jobs of a lane one after the other, each until it is over,
