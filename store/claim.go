@@ -59,7 +59,9 @@ type Stuck struct {
 	BackendStart time.Time `json:"backend_start"`
 }
 
-const claimSQL = `select jobs, looked_at, due_at, lease_end, look_again, more, stuck, parked
+// An interval comes in nanoseconds, here and elsewhere: where answers come as text,
+// as behind some poolers, it looks as the session's IntervalStyle says.
+const claimSQL = `select jobs, looked_at, due_at, lease_end, (extract(epoch from look_again) * 1000000000)::bigint, more, stuck, parked
 	from @schema@.claim(worker => $1, queue => $2, kinds => $3, max => $4, lease => $5, except_kinds => $6)`
 
 // Claim takes up to args.Max jobs of one queue: the attempt counts from here.

@@ -19,7 +19,7 @@ type DispatcherInfo struct {
 	Alive     bool      // that was less than three leases ago
 }
 
-const dispatchersSQL = `select id, name, queues, kinds, lease, started_at, seen_at, alive
+const dispatchersSQL = `select id, name, queues, kinds, (extract(epoch from lease) * 1000000000)::bigint as lease, started_at, seen_at, alive
 	from @schema@.dispatchers order by started_at desc, id limit 1000`
 
 // Dispatchers are those that are registered, the youngest first, up to 1,000.

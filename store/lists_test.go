@@ -1,9 +1,12 @@
 package store_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/lockstep-pg/lockstep/integration/testdb"
 	"github.com/lockstep-pg/lockstep/store"
@@ -103,5 +106,44 @@ func TestListsInAnyDateStyle(t *testing.T) {
 	lanes, err := store.New(conn).Lanes(t.Context(), store.LaneFilter{}, 10)
 	if err != nil || len(lanes) != 1 || time.Since(lanes[0].HeadSince).Abs() > time.Minute || lanes[0].Age < 0 || lanes[0].Age > time.Minute {
 		t.Errorf("lanes: %+v, %v", lanes, err)
+	}
+}
+
+// TestIntervalsInAnyStyle: where answers come as text, as behind some poolers,
+// intervals are read whatever the session's IntervalStyle is.
+func TestIntervalsInAnyStyle(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	config, err := pgx.ParseConfig(r.db.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	if _, err := conn.Exec(t.Context(), "set intervalstyle = 'iso_8601'"); err != nil {
+		t.Fatal(err)
+	}
+	s := store.New(conn)
+	r.db.Exec(t, "select lockstep.register($1, 'd', '{q}', '{k}', '90 s'), lockstep.set_queue('q', backoff_base => '1.5 s', backoff_cap => '3 days')", r.worker)
+	known, err := s.Dispatchers(t.Context())
+	if err != nil || len(known) != 1 || known[0].Lease != 90*time.Second {
+		t.Errorf("dispatchers: %+v, %v", known, err)
+	}
+	claimed, err := s.Claim(t.Context(), store.ClaimArgs{Worker: r.worker, Queue: "q", Kinds: []string{"k"}, Max: 1, Lease: time.Minute})
+	if err != nil || claimed.LookAgain != 90*time.Second {
+		t.Errorf("look again in %v, %v", claimed.LookAgain, err)
+	}
+	queues, err := s.Queues(t.Context(), "", 10)
+	if err != nil || len(queues) != 1 || queues[0].BackoffBase != 1500*time.Millisecond || queues[0].BackoffCap != 72*time.Hour {
+		t.Errorf("queues: %+v, %v", queues, err)
+	}
+	r.db.Exec(t, "begin; select 1")
+	defer r.db.Exec(t, "rollback")
+	if full, err := s.NotifyQueue(t.Context()); err != nil || len(full.Open) == 0 || full.Open[0].Age < 0 {
+		t.Errorf("notifications: %+v, %v", full, err)
 	}
 }

@@ -35,7 +35,7 @@ type OpenTransaction struct {
 
 // One that is idle is just reading its notifications.
 const openTransactionsSQL = `select pid, coalesce(datname, ''), coalesce(usename, ''), coalesce(application_name, ''), coalesce(state, ''),
-		greatest(clock_timestamp() - xact_start, '0')
+		(extract(epoch from greatest(clock_timestamp() - xact_start, '0')) * 1000000000)::bigint
 	from pg_catalog.pg_stat_activity
 	where xact_start is not null and state <> 'idle' and backend_type = 'client backend' and pid <> pg_catalog.pg_backend_pid()
 	order by xact_start, pid limit 10`

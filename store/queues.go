@@ -27,7 +27,8 @@ const queuesSQL = `with counted as (select c.counts from @schema@.count_jobs(max
 	           from counted, jsonb_array_elements(coalesce(counts, '[]')) j group by 1),
 	paused as (select p.queue as name, p.reason from @schema@.pauses p where p.scope = 'queue'),
 	names as (select name from jobs union select name from paused union select name from @schema@.queues)
-	select n.name, coalesce(q.on_dead, 'skip'), coalesce(q.backoff_base, '5 seconds'), coalesce(q.backoff_factor, 2), coalesce(q.backoff_cap, '1 hour'),
+	select n.name, coalesce(q.on_dead, 'skip'), (extract(epoch from coalesce(q.backoff_base, '5 seconds')) * 1000000000)::bigint,
+	       coalesce(q.backoff_factor, 2), (extract(epoch from coalesce(q.backoff_cap, '1 hour')) * 1000000000)::bigint,
 	       p.name is not null, coalesce(p.reason, ''), coalesce(j.jobs, '{}')
 	  from names n left join @schema@.queues q using (name) left join paused p using (name) left join jobs j using (name)
 	 where n.name > $1 order by n.name limit $2`

@@ -216,12 +216,13 @@ func TestMigratesThroughAPooler(t *testing.T) {
 	}
 }
 
-// TestDateStyleBehindAPooler: behind a pooler answers come as text, in which times
-// look as the database's DateStyle says.
-func TestDateStyleBehindAPooler(t *testing.T) {
+// TestStylesBehindAPooler: behind a pooler answers come as text, in which times
+// and intervals look as the database's DateStyle and IntervalStyle say.
+func TestStylesBehindAPooler(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.db.Exec(t, "alter database "+r.db.Name+" set datestyle = 'German'")
+	r.db.Exec(t, "alter database "+r.db.Name+" set intervalstyle = 'iso_8601'")
 	d := r.dispatcher(dispatcher.Config{Poll: time.Second})
 	dispatcher.Handle(d, "plain", func(context.Context, dispatcher.Job[payload]) error { return nil })
 	stop := r.start(d)
