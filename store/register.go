@@ -36,8 +36,10 @@ func (s *Store) Register(ctx context.Context, r Registration) (Registered, error
 
 // Deregister takes a dispatcher out of the fleet after its last finish.
 func (s *Store) Deregister(ctx context.Context, worker WorkerID) error {
-	_, err := s.db.Exec(ctx, s.sql(`select @schema@.deregister(dispatcher => $1)`), worker)
-	return wrap(err)
+	return s.do(ctx, func(db DB) error {
+		_, err := db.Exec(ctx, s.sql(`select @schema@.deregister(dispatcher => $1)`), worker)
+		return err
+	})
 }
 
 // Channel is the schema's NOTIFY channel, for listeners that register nothing.

@@ -5,8 +5,12 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/lockstep-pg/lockstep/store"
 )
 
 // stateFunctions change the state of jobs, or tell a worker to; with a call.
@@ -17,12 +21,14 @@ var stateFunctions = map[string]string{
 	"claim":          "claim(lockstep.nobody(), 'default', '{k}', 1, '1 minute')",
 	"complete":       "complete(lockstep.nobody(), 1, 1)",
 	"count_jobs":     "count_jobs()",
+	"deregister":     "deregister(lockstep.nobody())",
 	"discard":        "discard(1)",
 	"due":            "due()",
 	"extend":         "extend(lockstep.nobody(), '{1}', '{1}', '1 minute')",
 	"fail":           "fail(lockstep.nobody(), 1, 1, 'error')",
 	"finish":         "finish(lockstep.nobody(), '{1}', '{1}', '{completed}', '{null}', '{null}', '{null}')",
 	"hold_lane":      "hold_lane(1, 1)",
+	"register":       "register(gen_random_uuid(), 'd', '{q}', '{k}', '1 minute')",
 	"release":        "release(lockstep.nobody(), 1, 1)",
 	"replay":         "replay(1)",
 	"reschedule":     "reschedule(1, delay => '1 minute')",
@@ -47,7 +53,6 @@ var stateFunctions = map[string]string{
 var otherFunctions = map[string]string{
 	"after_failover": "moves sequences, which have no snapshots",
 	"assert_claim":   "locks the row it reads, and so fails rather than believe an old snapshot",
-	"deregister":     "deletes the caller's own row",
 	"end_stuck":      "changes no row",
 	"enqueue":        "a producer's transaction may have any isolation: its jobs are placed to wait",
 	"enqueue_many":   "as enqueue",
@@ -61,7 +66,6 @@ var otherFunctions = map[string]string{
 	"grant_reader":   "changes rights alone",
 	"grant_tenant":   "changes rights alone",
 	"grant_worker":   "changes rights alone",
-	"register":       "writes the caller's own row",
 	"revoke_role":    "changes rights alone",
 	"secure":         "changes rights alone",
 	"set_limits":     "defines functions",
@@ -118,6 +122,32 @@ func TestStoreBeginsReadCommittedWhereNeeded(t *testing.T) {
 		must("sweep", err)
 		want("lanes that got a head", swept.Promoted, 1)
 		want("finish", s.finish("completed", s.claimOne()), "done")
+	})
+}
+
+// TestDispatchersRegisterAtOnce: each reads the others' rows and writes its own,
+// which two at once can't do one after the other.
+func TestDispatchersRegisterAtOnce(t *testing.T) {
+	t.Parallel()
+	run(t, func(s *scene) {
+		s.exec("begin; lock table lockstep.dispatcher in share mode")
+		var registering errgroup.Group
+		for range 2 {
+			c := s.enter()
+			c.exec("set default_transaction_isolation = 'serializable'")
+			registering.Go(func() error {
+				_, err := c.store.Register(t.Context(), store.Registration{Worker: c.worker, Queues: []string{"default"}, Kinds: []string{"k"}, Lease: time.Minute})
+				return err
+			})
+		}
+		look := s.enter()
+		poll := time.NewTicker(2 * time.Millisecond)
+		defer poll.Stop()
+		for value[int](look, "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'") < 2 {
+			<-poll.C
+		}
+		s.exec("commit")
+		must("register", registering.Wait())
 	})
 }
 

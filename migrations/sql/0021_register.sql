@@ -11,8 +11,9 @@ set search_path = pg_catalog, pg_temp
 as $lockstep$
 #variable_conflict use_column
 declare
-  shortest constant interval := @schema@.shortest_lease();
+  shortest interval;
 begin
+  perform @schema@.require_read_committed(); -- two that register at once would not be serializable
   perform @schema@.check_claim(register.dispatcher, 1, register.lease);
   perform @schema@.require_home();
   if register.name is null or octet_length(register.name) > 200 then
@@ -20,6 +21,7 @@ begin
   elsif register.queues is null or register.kinds is null then
     perform @schema@.refuse('queues', 'queues and kinds must be arrays');
   end if;
+  shortest := @schema@.shortest_lease();
   insert into @schema@.dispatcher as d (id, name, queues, kinds, lease)
   values (register.dispatcher, register.name, register.queues, register.kinds, register.lease)
   on conflict (id) do update
@@ -33,10 +35,13 @@ begin
 end $lockstep$;
 
 create or replace function @schema@.deregister(dispatcher uuid) returns void
-language sql
-begin atomic
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $lockstep$
+begin
+  perform @schema@.require_read_committed();
   delete from @schema@.dispatcher d where d.id = deregister.dispatcher;
-end;
+end $lockstep$;
 
 -- shortest_lease of the dispatchers about: a lease that a look did not see
 -- ends no sooner than this after the look.
