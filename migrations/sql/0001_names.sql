@@ -5,7 +5,7 @@
 -- an identifier and as a string. All functions name what they use in full and
 -- pin search_path, so that nothing of the caller's can stand in their way.
 
--- lock_number hashes a lane (or a queue, a mutex …) into the 64-bit space of
+-- lock_number hashes a lane (or a queue, a mutex ...) into the 64-bit space of
 -- advisory locks. The class and the schema are part of it, so two kinds of
 -- lock, and two installs in one database, do not meet but by a collision, and
 -- a collision may cost a wait, never an error: every user of these numbers

@@ -117,7 +117,7 @@ as $lockstep$
 begin
   raise exception using errcode = 'LS007',
     message = 'a job trigger can''t see the rows of its own transaction',
-    hint = 'row-level security is forced on the job table; use: alter table … no force row level security';
+    hint = 'row-level security is forced on the job table; use: alter table ... no force row level security';
 end $lockstep$;
 
 -- job_signal (after each statement) tells of keyless and scheduled jobs; keyed

@@ -108,7 +108,7 @@ begin
 end $lockstep$;
 
 -- seat gives jobs their stages, and turns in the order of the array. Its
--- settings leave an UPDATE … FROM one plan only, the look-up of each id.
+-- settings leave an UPDATE ... FROM one plan only, the look-up of each id.
 create or replace function @schema@.seat(ids bigint[], stages "char"[]) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp

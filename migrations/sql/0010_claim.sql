@@ -9,7 +9,7 @@
 -- tenant or key that it meets are parked: parked counts them, and if it is not 0,
 -- there may be more that can be had.
 --
--- jobs are [{id, fence, kind, …}]. due_at is when the next job of any queue
+-- jobs are [{id, fence, kind, ...}]. due_at is when the next job of any queue
 -- falls due; lease_end the soonest lease end seen; look_again how long a lease
 -- not seen lasts at least; more, if fewer than max were taken, that one was
 -- ready all the same; stuck are sessions that hold a run lock for longer than a

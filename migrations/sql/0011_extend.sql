@@ -1,7 +1,7 @@
 -- replaceable
--- extend makes leases end a lease from now. One answer per id: extended ·
--- cancelled (extended too, but a cancel was asked for) · busy (the row is
--- locked for a moment: try again) · lost.
+-- extend makes leases end a lease from now. One answer per id: extended |
+-- cancelled (extended too, but a cancel was asked for) | busy (the row is
+-- locked for a moment: try again) | lost.
 create or replace function @schema@.extend(worker uuid, ids bigint[], fences bigint[], lease interval)
 returns table (id bigint, outcome text)
 language plpgsql

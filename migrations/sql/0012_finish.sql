@@ -10,10 +10,10 @@
 --   released   given back at once; the attempt is not used up
 --   cancelled  ended because a cancel was asked for
 -- A report counts if and only if (id, fence, worker) still stands in the row.
--- One answer per id: done · already (this fence's outcome was recorded before)
--- · pending (recorded; the lane moves on a moment later: report again, or
--- leave it to due()) · busy (the row is locked for a moment: report again)
--- · lost (the claim is not this worker's any more; nothing was changed).
+-- One answer per id: done | already (this fence's outcome was recorded before)
+-- | pending (recorded; the lane moves on a moment later: report again, or
+-- leave it to due()) | busy (the row is locked for a moment: report again)
+-- | lost (the claim is not this worker's any more; nothing was changed).
 --
 -- take are kinds, or patterns, that the worker has a free slot for: next is the
 -- lane's next job, claimed for it, if no other job of that queue is ready for it.
@@ -298,8 +298,8 @@ begin
       from unnest(ids, fences) u(id, fence) where mine is null or u.id <> all (mine);
 end $lockstep$;
 
--- claim_state is where a claim stands: running · settled (its outcome is
--- recorded, the lane has not moved on) · ended (its outcome is recorded) · lost.
+-- claim_state is where a claim stands: running | settled (its outcome is
+-- recorded, the lane has not moved on) | ended (its outcome is recorded) | lost.
 create or replace function @schema@.claim_state(worker uuid, id bigint, fence bigint) returns text
 language plpgsql
 set search_path = pg_catalog, pg_temp

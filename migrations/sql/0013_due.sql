@@ -132,7 +132,7 @@ begin
 end $lockstep$;
 
 -- make_ready puts jobs at the end of the ready line, in the order of the array.
--- Its settings leave an UPDATE … FROM one plan only, the look-up of each id.
+-- Its settings leave an UPDATE ... FROM one plan only, the look-up of each id.
 create or replace function @schema@.make_ready(ids bigint[]) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp

@@ -1,7 +1,7 @@
 -- replaceable
 -- cancel ends a job that has not been claimed, or asks the worker that runs it
--- to stop: cancelled · requested (running: its context ends) · busy (the row
--- is locked for a moment: try again) · ended (it is over already). A cancelled
+-- to stop: cancelled | requested (running: its context ends) | busy (the row
+-- is locked for a moment: try again) | ended (it is over already). A cancelled
 -- job is never tried again. Raises LS005 for an id that never was, LS006 for a
 -- dead head that blocks its lane: discard that one.
 create or replace function @schema@.cancel(id bigint) returns text

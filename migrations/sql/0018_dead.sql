@@ -102,8 +102,8 @@ begin
 end $lockstep$;
 
 -- pass_head lets a lane go on behind its dead head, whose row the caller has
--- locked: done · pending (it will in a moment, as another transaction is at the
--- lane) · busy (another transaction has the dead letter: nothing was changed).
+-- locked: done | pending (it will in a moment, as another transaction is at the
+-- lane) | busy (another transaction has the dead letter: nothing was changed).
 create or replace function @schema@.pass_head(id bigint) returns text
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -116,7 +116,7 @@ begin
 end $lockstep$;
 
 -- unblock_lane lets a lane go on behind the dead head that blocks it. The dead
--- letter stays. unblocked · pending (it goes on in a moment) · busy (the head
+-- letter stays. unblocked | pending (it goes on in a moment) | busy (the head
 -- or its letter is locked for a moment: try again). Raises LS005 for a lane
 -- without a head, LS006 for one that is not blocked.
 do $lockstep$ begin
@@ -141,8 +141,8 @@ begin
 end $lockstep$;
 
 -- skip_head makes the head of a lane, if nobody runs it, a dead letter, and
--- lets the lane go on whatever the queue's policy is. skipped · pending (the
--- lane goes on in a moment) · busy (the head or its letter is locked, or on its
+-- lets the lane go on whatever the queue's policy is. skipped | pending (the
+-- lane goes on in a moment) | busy (the head or its letter is locked, or on its
 -- way out, for a moment: try again). Raises LS005 for a lane without a head,
 -- LS006 for a head that runs: cancel that one.
 create or replace function @schema@.skip_head(queue text, tenant text, ordering_key text) returns text
@@ -164,7 +164,7 @@ end $lockstep$;
 
 -- replay gives a dead job a full new budget of attempts: in its place, if it
 -- blocks its lane, else like a new job, at the end of its lane. It keeps its
--- id, and its attempts stay on record. replayed · busy (try again) · duplicate
+-- id, and its attempts stay on record. replayed | busy (try again) | duplicate
 -- (an unfinished job has its dedupe key: the dead letter stays). Raises LS005
 -- for an id that never was, LS006 for a job that is not dead, or that a limit
 -- lowered since refuses.
@@ -232,7 +232,7 @@ begin
   return 'replayed';
 end $lockstep$;
 
--- replay_anew enqueues the job of a letter again: replayed · duplicate.
+-- replay_anew enqueues the job of a letter again: replayed | duplicate.
 create or replace function @schema@.replay_anew(dead @schema@.dead_job) returns text
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -289,7 +289,7 @@ begin
 end $lockstep$;
 
 -- discard forgets a dead letter; a lane it blocks goes on, also where somebody
--- has deleted the letter by hand. discarded · busy (it or its lane is locked for
+-- has deleted the letter by hand. discarded | busy (it or its lane is locked for
 -- a moment: nothing was changed, try again). Raises LS005 for an id that never
 -- was, LS006 for a job that is not dead.
 create or replace function @schema@.discard(id bigint) returns text

@@ -57,7 +57,7 @@ end $lockstep$;
 -- pause stops jobs from being started: of a queue; of a kind, in one queue or
 -- everywhere; of a tenant, in one queue or everywhere; of an ordering key (of a
 -- queue and, unless it is of none, a tenant). From its commit on no claim takes
--- them, and a second later no handler begins; what runs, runs on. paused ·
+-- them, and a second later no handler begins; what runs, runs on. paused |
 -- already (the pause that stands keeps its reason, author and time).
 create or replace function @schema@.pause(queue text default null, kind text default null, tenant text default null,
   ordering_key text default null, reason text default '', paused_by text default session_user) returns text
@@ -83,7 +83,7 @@ begin
 end $lockstep$;
 
 -- resume ends a pause: exactly that one, so what another pause covers stays
--- paused. state is resumed · not paused · busy (jobs are being parked, or
+-- paused. state is resumed | not paused | busy (jobs are being parked, or
 -- another resume is at it: try again). Jobs that were parked return to the end of
 -- the ready line, up to 1,000 a call: returned counts them, and more tells that
 -- some are left. Dispatchers return those; a second call does too.

@@ -69,8 +69,8 @@ begin
 end $lockstep$;
 
 -- retry_now lets a job that is retrying, snoozed or scheduled run at once.
--- ready (it may run) · due (scheduled with an ordering key: it joins its lane in a
--- moment, at the end) · busy. Raises LS005 for an id that never was, LS006 for a
+-- ready (it may run) | due (scheduled with an ordering key: it joins its lane in a
+-- moment, at the end) | busy. Raises LS005 for an id that never was, LS006 for a
 -- job in any other state: it says which.
 create or replace function @schema@.retry_now(id bigint) returns text
 language plpgsql
@@ -200,7 +200,7 @@ end $lockstep$;
 
 -- set_priority changes the priority of a job that has not ended: -9 to 9, higher
 -- first, among what may run. Inside a lane it changes nothing, and an attempt
--- that runs is not touched. changed · busy. Raises LS002 for a bad priority, LS005
+-- that runs is not touched. changed | busy. Raises LS002 for a bad priority, LS005
 -- for an id that never was, LS006 for a job that has ended or blocks its lane.
 create or replace function @schema@.set_priority(id bigint, priority integer) returns text
 language plpgsql

@@ -40,8 +40,8 @@ begin
   return fresh;
 end $lockstep$;
 
--- cancel_replay ends a replay: the letters it has not come to stay. cancelled ·
--- ended (it was over) · busy (a step is being made: try again). Raises LS005 for
+-- cancel_replay ends a replay: the letters it has not come to stay. cancelled |
+-- ended (it was over) | busy (a step is being made: try again). Raises LS005 for
 -- an id that never was.
 create or replace function @schema@.cancel_replay(id bigint) returns text
 language plpgsql
