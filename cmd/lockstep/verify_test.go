@@ -46,7 +46,7 @@ func TestVerifyNeedsToReadOnly(t *testing.T) {
 	db.Exec(t, "grant select on all tables in schema lockstep to "+role)
 	db.Exec(t, "grant execute on function lockstep.retention, lockstep.paused, lockstep.kind_rank, lockstep.schema_version to "+role)
 	url := strings.Replace(db.URL, "://postgres@", "://"+role+"@", 1)
-	c := call{stdin: "7\n"}
+	c := call{stdin: on(db).run(t, "enqueue", "--kind", "k", "--delay", "1h").want(t, exitOK).stdout}
 	c.run(t, "verify", "--ids", "-", "--database-url", url).want(t, exitOK)
 }
 

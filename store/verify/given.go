@@ -31,14 +31,15 @@ select count(*) filter (where p.place = 'live'), count(*) filter (where p.place 
 
 // youngSQL is the least id of which it is sure that history still has it: ids
 // grow with time, it is the first after the last one known to be older than
-// what is surely kept.
+// what is surely kept. Where nothing is, as the schema itself is not, it is any id.
 const youngSQL = `
 with known as (
   select f.id, f.created_at from @schema@.finished_job f union all
   select d.id, d.created_at from @schema@.dead_job d union all
   select j.id, j.created_at from @schema@.job j)
-select coalesce(min(k.id), $2::bigint) from known k
- where k.created_at >= $1::timestamptz and k.id > coalesce((select max(o.id) from known o where o.created_at < $1::timestamptz), 0)`
+select case when old.id is null and (select min(m.applied_at) from @schema@.migration m) >= $1::timestamptz then 1
+            else coalesce((select min(k.id) from known k where k.created_at >= $1::timestamptz and k.id > coalesce(old.id, 0)), $2::bigint) end
+  from (select max(o.id) as id from known o where o.created_at < $1::timestamptz) old`
 
 // given looks for the ids of the producer's list.
 func (r *run) given(ctx context.Context) error {

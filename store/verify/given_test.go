@@ -40,6 +40,26 @@ func TestEveryGivenIDIsOnRecord(t *testing.T) {
 	}
 }
 
+// TestAllThatWasGivenIsGone: a schema that is younger than what is kept has lost
+// nothing by upkeep.
+func TestAllThatWasGivenIsGone(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	first, second := s.enqueue(""), s.enqueue("a")
+	s.plant("delete from lockstep.job")
+	if report := s.verify(verify.Config{IDs: ids(first, second)}); report.Totals[verify.Missing] != 2 {
+		t.Errorf("found %v, want that both are missing", report.Findings)
+	}
+	s.installed("8 days")
+	clean(t, s.verify(verify.Config{IDs: ids(first, second)}))
+}
+
+// installed has the schema be there for so long.
+func (s *stage) installed(ago string) {
+	s.Helper()
+	s.sql("update lockstep.migration set applied_at = applied_at - $1::interval", ago)
+}
+
 func TestFindsAGivenIDThatIsMissing(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
