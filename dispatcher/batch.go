@@ -1,6 +1,10 @@
 package dispatcher
 
-import "github.com/lockstep-pg/lockstep/store"
+import (
+	"cmp"
+
+	"github.com/lockstep-pg/lockstep/store"
+)
 
 // The bounds of one call of finish: the store's own, and what would make a
 // statement large beyond reason.
@@ -12,6 +16,7 @@ const (
 
 // batch is a set of reports that can go in one call.
 type batch struct {
+	most    int // reports; 0: maxReports
 	reports []*report
 	jobs    map[int64]struct{}
 	keyed   int
@@ -37,7 +42,7 @@ func (b *batch) add(r *report) bool {
 		b.take = r.taker != nil
 		b.asker = r.attempt.queue
 	}
-	b.full = r.alone || len(b.reports) == maxReports
+	b.full = r.alone || len(b.reports) == cmp.Or(b.most, maxReports)
 	return true
 }
 

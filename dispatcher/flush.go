@@ -1,6 +1,8 @@
 package dispatcher
 
 import (
+	"context"
+	"errors"
 	"time"
 
 	"github.com/lockstep-pg/lockstep/store"
@@ -35,7 +37,7 @@ func (f *finisher) flush(b batch) (again []*report) {
 		f.failed(b.reports, err)
 		return b.reports
 	}
-	f.succeeded()
+	f.succeeded(time.Since(sent))
 	for _, r := range b.reports {
 		answer := answers[r.ID]
 		r.handOver(answer.Next, sent)
@@ -117,7 +119,8 @@ func (r *report) close() {
 
 // failed paces the next try, and lets the slots go: they do not wait for a
 // database that fails. A set that the server refuses is sent one by one, so
-// that a report it can't take holds up no other.
+// that a report it can't take holds up no other; one that took too long, by half,
+// else none might ever get through a slow network.
 func (f *finisher) failed(reports []*report, err error) {
 	f.shift.trouble(f.shift.writes, "finish", err)
 	refused := !unavailable(err)
@@ -136,14 +139,21 @@ func (f *finisher) failed(reports []*report, err error) {
 	for _, r := range f.waiting {
 		r.handOver(nil, time.Time{})
 	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		f.most = max(1, len(reports)/2)
+	}
 	f.failing = true
 	f.retryAt = time.Now().Add(f.retry.NextBackOff())
 }
 
-// succeeded ends the pause, too, that a flush which failed meanwhile has begun.
-func (f *finisher) succeeded() {
+// succeeded ends the pause, too, that a flush which failed meanwhile has begun, and
+// lets the next one be larger, if there is time for that.
+func (f *finisher) succeeded(took time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if took < f.shift.callTimeout/4 {
+		f.most = min(2*f.most, maxReports)
+	}
 	f.failing, f.retryAt = false, time.Time{}
 	f.retry.Reset()
 }

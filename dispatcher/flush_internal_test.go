@@ -20,7 +20,7 @@ func TestSuccessEndsFinishersBackoff(t *testing.T) {
 	for range 20 {
 		f.failed(nil, errors.New("connection reset"))
 	}
-	f.succeeded()
+	f.succeeded(0)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	defer f.timer.Stop()

@@ -1,6 +1,7 @@
 package dispatcher_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -42,5 +43,38 @@ func TestClaimsBeyondAnAnswer(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestReportsBeyondTheirTime: outcomes that are together too large to be sent in
+// the time that a report may take are recorded all the same: fewer at a time.
+func TestReportsBeyondTheirTime(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.db.Exec(t, `
+		create function too_much() returns trigger language plpgsql as $$
+		begin
+			if (select count(*) from before) > 2 then
+				perform pg_sleep(60);
+			end if;
+			return null;
+		end $$;
+		create trigger too_much after delete on lockstep.job referencing old table as before
+			for each statement execute function too_much()`)
+	d := r.dispatcher(dispatcher.Config{})
+	d.SetCallTimeout(500 * time.Millisecond)
+	release := make(chan struct{})
+	dispatcher.Handle(d, "k", func(context.Context, dispatcher.Job[payload]) error {
+		<-release
+		return nil
+	})
+	ids := r.enqueue(slices.Repeat([]store.NewJob{{Kind: "k"}}, 10)...)
+	r.start(d)
+	for _, id := range ids {
+		r.awaitType(dispatcher.Started, id)
+	}
+	close(release)
+	for _, id := range ids {
+		r.awaitType(dispatcher.Recorded, id)
 	}
 }
