@@ -39,3 +39,18 @@ func TestGrant(t *testing.T) {
 	c.run(t, "grant", "worker", "no such role").want(t, exitRefused, "there is no role")
 	c.run(t, "grant", "worker", "").want(t, exitUsage, "role")
 }
+
+// TestAReaderSeesWhereAJobStands, though not what it carries.
+func TestAReaderSeesWhereAJobStands(t *testing.T) {
+	t.Parallel()
+	db := testdb.New(t)
+	role := db.Name + "_reads"
+	db.Exec(t, "create role "+role+" login")
+	t.Cleanup(func() { db.Exec(t, "drop owned by "+role+"; drop role "+role) })
+	db.Exec(t, "select lockstep.grant_reader($1)", role)
+	on(db).run(t, "enqueue", "--kind", "k", "--delay", "1h").want(t, exitOK)
+	url := strings.Replace(db.URL, "://postgres@", "://"+role+"@", 1)
+	if r := (call{}).run(t, "status", "1", "--database-url", url).want(t, exitOK); !strings.HasPrefix(r.stdout, "1\tscheduled: ") {
+		t.Errorf("stdout = %q", r.stdout)
+	}
+}
