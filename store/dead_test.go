@@ -3,6 +3,7 @@ package store_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -285,6 +286,29 @@ func (r *rig) expectReplay(id int64, want string) {
 	got := fmt.Sprintf("%s %v by %s: %d replayed, %d kept, %d left", run.State, run.Rate, run.StartedBy, run.Replayed, run.Kept, run.Remaining)
 	if got != want {
 		r.t.Errorf("the replay: %s, want %s", got, want)
+	}
+}
+
+// TestSlowestReplay: at any rate a replay goes on, and what falls due meanwhile does.
+func TestSlowestReplay(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for range 2 {
+		r.kill(store.NewJob{Kind: "k"}, "why")
+	}
+	for range 2 {
+		if _, err := r.StartReplay(t.Context(), store.NewReplay{Rate: math.SmallestNonzeroFloat64}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 {
+		if _, err := r.Due(t.Context(), 100); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runs, err := r.Replays(t.Context())
+	if err != nil || len(runs) != 2 || runs[0].Replayed+runs[1].Replayed != 2 {
+		t.Errorf("%+v, %v", runs, err)
 	}
 }
 

@@ -173,6 +173,7 @@ declare
 begin
   done := 0;
   tried := 0;
+  run.rate := greatest(run.rate, 1e-9); -- a slower one has times, and products, that are out of range
   if quick then
     select coalesce(array_agg(u.at order by u.at), '{}'), coalesce(array_agg(u.n order by u.at), '{}') into run.recent_at, run.recent
       from unnest(run.recent_at, run.recent) u(at, n) where u.at > moment - '1 s'::interval;
