@@ -70,6 +70,31 @@ func TestOnlyReads(t *testing.T) {
 	clean(t, s.verify(verify.Config{IDs: ids(1)}))
 }
 
+// TestHiddenRowsAreNotMissing: with the first tenant row-level security is on, and
+// hides the jobs of a role that may read but is named by no policy.
+func TestHiddenRowsAreNotMissing(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	id := s.enqueue("a")
+	reader, tenant := "reader_"+s.db.Name, "tenant_"+s.db.Name
+	s.sql("create role " + reader + "; create role " + tenant)
+	s.sql("grant usage on schema lockstep to " + reader)
+	s.sql("grant select on all tables in schema lockstep to " + reader)
+	s.sql("grant execute on function lockstep.retention, lockstep.paused, lockstep.kind_rank to " + reader)
+	s.sql("select lockstep.grant_tenant($1)", tenant)
+	clean(t, s.verify(verify.Config{IDs: ids(id)}))
+	s.sql("set role " + reader)
+	report, err := verify.Run(s.Context(), s.conn, verify.Config{Patience: -1, IDs: ids(id)})
+	var refused *pgconn.PgError
+	if !errors.As(err, &refused) || refused.Code != "42501" || len(report.Findings) > 0 {
+		t.Errorf("%v, %v; want a refusal", report.Findings, err)
+	}
+	s.sql("reset role")
+	s.sql("alter role " + reader + " bypassrls")
+	s.sql("set role " + reader)
+	clean(t, s.verify(verify.Config{IDs: ids(id)}))
+}
+
 func TestSettingsOfTheUserDoNotMatter(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
