@@ -84,6 +84,27 @@ func TestSecondSIGTERM(t *testing.T) {
 	expect(t, db, "ready 0", "the job", "state || ' ' || attempt from lockstep.jobs")
 }
 
+// TestEndLongAfterALostLease: what was cut off in the middle of a run, and has run
+// since, is nothing that the end cuts off.
+func TestEndLongAfterALostLease(t *testing.T) {
+	t.Parallel()
+	db := testdb.New(t)
+	url, began, open := gate(t)
+	car := run(t, db, "--push", url, "--lease", "1s")
+	db.Exec(t, "select lockstep.enqueue('k')")
+	<-began
+	car.Signal(t, syscall.SIGSTOP)
+	<-time.After(1500 * time.Millisecond)
+	car.Signal(t, syscall.SIGCONT)
+	<-began
+	open()
+	drained(t, db)
+	car.Signal(t, syscall.SIGTERM)
+	if code := car.Wait(t); code != 0 {
+		t.Errorf("exit code %d\n%s", code, car.Stderr())
+	}
+}
+
 // TestNoProgramIsLeft: a program that does not end when it is told to is killed
 // before its job is given back, however long it was allowed to take.
 func TestNoProgramIsLeft(t *testing.T) {

@@ -32,7 +32,7 @@ func (c *Sidecar) drained() web.Drained {
 	n := &c.counts
 	return web.Drained{
 		Attempts: n.claimed.Load(), Completed: n.completed.Load(), Failed: n.failed.Load(), Dead: n.dead.Load(),
-		Snoozed: n.snoozed.Load(), GivenBack: n.cut.Load(),
+		Snoozed: n.snoozed.Load(), GivenBack: n.back.Load(),
 	}
 }
 

@@ -47,6 +47,7 @@ func (c *Sidecar) Run(ctx context.Context, hurry <-chan struct{}, note string) e
 
 	stop := context.AfterFunc(ctx, health.Stop)
 	defer stop()
+	c.working = ctx
 	done := make(chan struct{}) // closed when the dispatcher has ended
 	var group errgroup.Group
 	group.Go(func() error {
@@ -111,6 +112,7 @@ func (c *Sidecar) Drain(ctx context.Context, longest time.Duration, hurry <-chan
 	began := time.Now()
 	working, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
+	c.working = working
 	done := make(chan struct{})
 	var group errgroup.Group
 	group.Go(func() error {

@@ -31,11 +31,13 @@ type Sidecar struct {
 	dispatcher *dispatcher.Dispatcher
 	metrics    *web.Metrics
 	counts     counts
+	working    context.Context // a run's: when it has ended, nothing more is begun
 }
 
 // counts are what became of the attempts of a run.
 type counts struct {
-	claimed, completed, failed, dead, snoozed, cut atomic.Int64
+	claimed, completed, failed, dead, snoozed, back atomic.Int64
+	cut                                             atomic.Int64 // those of back that the end of the run cut off
 }
 
 // dispatcherConns leave two of six connections for health and metrics: one
@@ -143,7 +145,10 @@ func (c *Sidecar) event(e dispatcher.Event) {
 	case e.Type == dispatcher.Started:
 		c.counts.claimed.Add(1)
 	case e.Type == dispatcher.Unrecorded, e.Type == dispatcher.Ended && e.Outcome == store.Released && e.Ran > 0:
-		c.counts.cut.Add(1)
+		c.counts.back.Add(1)
+		if e.Type == dispatcher.Unrecorded || c.working.Err() != nil {
+			c.counts.cut.Add(1)
+		}
 	case e.Type != dispatcher.Recorded:
 	case e.Outcome == store.Completed:
 		c.counts.completed.Add(1)
