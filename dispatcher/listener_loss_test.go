@@ -129,10 +129,10 @@ func TestC2_ListenerInABlackHole(t *testing.T) {
 		r.enqueue(store.NewJob{Kind: "k"})
 		r.awaitRecorded(n + 1)
 	}
+	r.becomes(listener.Stale, 1)
 	if lost := d.Stats().Queues["default"].LostSignals; lost < 4 {
 		t.Errorf("%d lost signals are counted, want all but perhaps the first", lost)
 	}
-	r.becomes(listener.Stale, 1)
 	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("that nothing arrives was told after %v", took)
 	}

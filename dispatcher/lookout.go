@@ -10,8 +10,13 @@ import (
 	"github.com/lockstep-pg/lockstep/store"
 )
 
-// maxClaim is how many jobs one call claims.
-const maxClaim = 1000
+const (
+	// maxClaim is how many jobs one call claims.
+	maxClaim = 1000
+	// signalGrace is how long a signal may be on its way: a look that comes between
+	// a job and its signal finds no lost one.
+	signalGrace = 100 * time.Millisecond
+)
 
 // lookout claims jobs for a queue's free slots. It looks when the bell rings,
 // when a slot becomes free while there was more than the slots could take, and
@@ -30,6 +35,9 @@ type lookout struct {
 
 	lostAt    time.Time // when the connection failed; zero once leases were renewed since
 	leaseOnly bool      // why is nothing but againAt
+
+	unheard   int       // jobs found whose signal may yet come
+	unheardAt time.Time // when it would have
 }
 
 func newLookout(q *queue) *lookout {
@@ -69,7 +77,11 @@ func (l *lookout) renewFirst(ctx context.Context) {
 
 // wait lets time pass until there may be something to do.
 func (l *lookout) wait(ctx context.Context, wanted bool) {
-	timer := time.NewTimer(time.Until(l.next(wanted)))
+	next := l.next(wanted)
+	if l.unheard > 0 && l.unheardAt.Before(next) {
+		next = l.unheardAt
+	}
+	timer := time.NewTimer(time.Until(next))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -78,11 +90,30 @@ func (l *lookout) wait(ctx context.Context, wanted bool) {
 		if rung&(1<<ByCatchUp) != 0 {
 			l.retryAt = time.Time{} // the database is back
 		}
+		if rung&(1<<BySignal) != 0 {
+			l.unheard = 0
+		}
 		l.why |= rung
 		l.leaseOnly = l.leaseOnly && rung == 0
 	case now := <-timer.C:
+		if l.unheard > 0 && !now.Before(l.unheardAt) {
+			l.missed()
+			return
+		}
 		l.timeUp(now)
 	}
+}
+
+// missed counts signals as lost.
+func (l *lookout) missed() {
+	l.mu.Lock()
+	l.lostSignals += uint64(l.unheard)
+	l.mu.Unlock()
+	l.shift.tell(Event{
+		Type: Wakeless, Queue: l.name, Jobs: l.unheard, Reason: "nothing but time told of them: are signals arriving?",
+		again: l.shift.said.again("lost signal in " + l.name),
+	})
+	l.unheard = 0
 }
 
 // next is when the timer must go off. A look that is wanted already waits for
@@ -228,15 +259,12 @@ func (l *lookout) count(why Reason, c store.Claimed, took time.Duration) {
 	l.mu.Lock()
 	l.counts[why].Looks++
 	l.counts[why].Jobs += uint64(n)
-	l.lostSignals += uint64(lost)
 	l.mu.Unlock()
 	l.shift.tell(Event{Type: Looked, Queue: l.name, Wake: why, Jobs: n, Took: took})
-	if lost > 0 {
-		l.shift.tell(Event{
-			Type: Wakeless, Queue: l.name, Jobs: lost, Reason: "nothing but time told of them: are signals arriving?",
-			again: l.shift.said.again("lost signal in " + l.name),
-		})
+	if lost > 0 && l.unheard == 0 {
+		l.unheardAt = time.Now().Add(signalGrace)
 	}
+	l.unheard += lost
 }
 
 // unsignalled counts the jobs that only time led to: those that a poll finds,
