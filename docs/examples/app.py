@@ -2,7 +2,7 @@
 import base64, hashlib, hmac, http.server, json, os, sys, threading, time
 
 KEY = base64.b64decode(os.environ["LOCKSTEP_SECRET"].removeprefix("whsec_"))
-seen, lock = {}, threading.Lock()  # the greatest fencing token by ordering key: keep it beside your data
+seen, lock = {}, threading.Lock()  # the greatest fencing token by lane: keep it beside your data
 
 
 class App(http.server.BaseHTTPRequestHandler):
@@ -17,10 +17,11 @@ class App(http.server.BaseHTTPRequestHandler):
         if not fresh or not any(hmac.compare_digest(want, s) for s in mine):
             return self.answer(401, {"error": "not signed by us"})
         key, token = h.get("Lockstep-Ordering-Key", "job " + h["webhook-id"]), int(h["Lockstep-Fencing-Token"])
+        lane = (h["Lockstep-Queue"], h["Lockstep-Tenant"], key)  # each has an order, and tokens, of its own
         with lock:  # with the work itself, in one transaction, if it is in a database
-            if token < seen.get(key, 0):
-                return self.answer(409, {"fencing_token": seen[key]})
-            seen[key] = token
+            if token < seen.get(lane, 0):
+                return self.answer(409, {"fencing_token": seen[lane]})
+            seen[lane] = token
         print(h["Lockstep-Kind"], key, token, body.decode(), flush=True)  # the work
         self.answer(200, {"done": json.loads(body)})
 

@@ -58,6 +58,7 @@ func refusesOthers(t *testing.T, db *testdb.DB, url string) {
 			t.Fatal(err)
 		}
 		signPush(t, request.Header, []byte("{}"))
+		request.Header.Set("Lockstep-Queue", "default")
 		request.Header.Set("Lockstep-Ordering-Key", "%C3%BC")
 		change(request.Header)
 		response, err := http.DefaultClient.Do(request)
@@ -82,6 +83,11 @@ func refusesOthers(t *testing.T, db *testdb.DB, url string) {
 	}
 	if status := post(fence(last)); status != 409 {
 		t.Errorf("a stale fence is answered with %d, want 409", status)
+	}
+	for _, part := range []string{"Lockstep-Queue", "Lockstep-Tenant"} {
+		if status := post(func(h http.Header) { fence(last)(h); h.Set(part, "other") }); status != 200 {
+			t.Errorf("a fence that is smaller than another lane's, by its %s, is answered with %d, want 200", part, status)
+		}
 	}
 	if status := post(func(h http.Header) { h.Set("Webhook-Timestamp", "1700000000") }); status != 401 {
 		t.Errorf("an old push is answered with %d, want 401", status)
