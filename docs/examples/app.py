@@ -7,6 +7,7 @@ seen, lock = {}, threading.Lock()  # the greatest fencing token by lane: keep it
 
 class App(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # or an answer's body waits 40 ms for the acknowledgement of its headers
 
     def do_POST(self):
         h, body = self.headers, self.rfile.read(int(self.headers["Content-Length"]))
