@@ -52,8 +52,12 @@ type Event struct {
 	again bool // the log said so a moment ago
 }
 
-// tell fills in the job, hands the event to OnEvent and writes its log line.
+// tell fills in the job, hands the event to OnEvent and writes its log line. The
+// database makes a job dead whose last attempt has failed.
 func (a *attempt) tell(e Event) {
+	if e.Outcome == store.Failed && a.job.Attempt >= a.job.MaxAttempts {
+		e.Outcome = store.Dead
+	}
 	e.Handler = a.handler.kind
 	e.Queue, e.Kind, e.JobID, e.Fence, e.Attempt = a.job.Queue, a.job.Kind, a.job.ID, a.job.Fence, a.job.Attempt
 	a.shift.tell(e)

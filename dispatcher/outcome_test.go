@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/lockstep-pg/lockstep/dispatcher"
 	"github.com/lockstep-pg/lockstep/integration/testdb"
@@ -75,6 +76,35 @@ func TestOutcomes(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestLastAttemptIsDead: an attempt that fails is told as failed while others
+// are left, and the last one as what it makes of the job.
+func TestLastAttemptIsDead(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var log strings.Builder
+	d := r.dispatcher(dispatcher.Config{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))})
+	fails := func(context.Context, dispatcher.Job[payload]) error { return dispatcher.RetryAfter(0, errFailed) }
+	dispatcher.Handle(d, "plain", fails)
+	dispatcher.HandleTx(d, "tx", func(ctx context.Context, _ pgx.Tx, job dispatcher.Job[payload]) error { return fails(ctx, job) })
+	r.enqueue(store.NewJob{Kind: "plain", MaxAttempts: 2}, store.NewJob{Kind: "tx", MaxAttempts: 2, OrderingKey: "a"})
+	r.runUntilIdle(d)
+	for _, kind := range []string{"plain", "tx"} {
+		for _, typ := range []dispatcher.EventType{dispatcher.Ended, dispatcher.Recorded} {
+			for i, want := range []store.Outcome{store.Failed, store.Dead} {
+				n := r.count(func(e dispatcher.Event) bool {
+					return e.Kind == kind && e.Type == typ && e.Attempt == i+1 && e.Outcome == want
+				})
+				if n != 1 {
+					t.Errorf("%d times %s: %s as %s in attempt %d, want once", n, kind, typ, want, i+1)
+				}
+			}
+		}
+	}
+	if n := strings.Count(log.String(), "outcome=dead"); n != 2 {
+		t.Errorf("%d errors are logged, want 2:\n%s", n, log.String())
 	}
 }
 

@@ -85,8 +85,8 @@ func TestMetrics(t *testing.T) {
 	values := w.scrape(t)
 	for name, want := range map[string]float64{
 		`lockstep_attempts_total{handler="*",outcome="completed"}`: 3,
-		`lockstep_attempts_total{handler="*",outcome="dead"}`:      0,
-		`lockstep_attempts_total{handler="*",outcome="failed"}`:    1,
+		`lockstep_attempts_total{handler="*",outcome="dead"}`:      1,
+		`lockstep_attempts_total{handler="*",outcome="failed"}`:    0,
 		`lockstep_handler_seconds_count{handler="*"}`:              4,
 		`lockstep_wait_seconds_count{queue="default"}`:             4,
 		`lockstep_pickup_seconds_count{queue="default"}`:           4,
