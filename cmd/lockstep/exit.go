@@ -68,9 +68,9 @@ func exitCode(ctx context.Context, err error) int {
 	}
 }
 
-// complain prints an error for a person, without passwords.
+// complain prints an error for a person, without passwords. Whose it is it says once.
 func complain(stderr io.Writer, err error) {
-	fmt.Fprintln(stderr, "lockstep: "+redact(lastAttempt(err)))
+	fmt.Fprintln(stderr, "lockstep: "+strings.TrimPrefix(redact(lastAttempt(err)), "lockstep: "))
 }
 
 // lastAttempt is err's text, in which of all attempts to connect only the last

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/lockstep-pg/lockstep/store"
@@ -47,12 +48,15 @@ func (f steerFlags) each(a *app, ids []int64, act func(*store.Store, int64) (str
 	return nil
 }
 
+// print tells a state and, behind a colon, why it lasts.
 func (f steerFlags) print(a *app, id int64, state string) error {
 	if f.JSON {
+		state, why, _ := strings.Cut(state, ": ")
 		return json.NewEncoder(a.stdout).Encode(struct {
-			ID    int64  `json:"id"`
-			State string `json:"state"`
-		}{id, state})
+			ID         int64  `json:"id"`
+			State      string `json:"state"`
+			WaitingFor string `json:"waiting_for,omitempty"`
+		}{id, state, why})
 	}
 	_, err := fmt.Fprintf(a.stdout, "%d\t%s\n", id, state)
 	return err

@@ -12,6 +12,7 @@ func TestSteeringJobs(t *testing.T) {
 	c := on(db)
 	db.Exec(t, `insert into lockstep.job (kind, run_at) select 'k', '2999-01-01 UTC' from generate_series(1, 4)`)
 	c.says(t, "1\tscheduled: scheduled for 2999-01-01T00:00:00Z\n", "status", "1")
+	c.says(t, `{"id":1,"state":"scheduled","waiting_for":"scheduled for 2999-01-01T00:00:00Z"}`+"\n", "status", "1", "--json")
 	c.says(t, "1\tready\n", "retry", "1")
 	c.says(t, "1\tready: no live dispatcher handles this kind\n", "status", "1")
 	c.says(t, "1\tscheduled\n", "reschedule", "1", "--delay", "1h")
@@ -45,6 +46,9 @@ func TestSteeringSaysWhatIsWrong(t *testing.T) {
 		{exitFailure, "job 7", []string{"status", "7"}},
 	} {
 		c.run(t, test.args...).want(t, test.code, test.says)
+	}
+	if r := c.run(t, "cancel", "7"); r.stderr != "lockstep: there is no job 7\n" {
+		t.Errorf("cancel of a job that is not there: %q", r.stderr)
 	}
 	r := c.run(t, "cancel", "7", "1", "8").want(t, exitFailure, "there is no job 7", "there is no job 8", "2 jobs of 3 failed")
 	if r.stdout != "1\tcancelled\n" {
