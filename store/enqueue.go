@@ -11,8 +11,8 @@ type NewJob struct {
 	// Kind says which handler runs the job. 1 to 200 bytes.
 	Kind string
 	// Payload is anything encoding/json can marshal; a json.RawMessage or nil
-	// ({}) goes as it is. Up to 1 MiB as text unless the limit was set.
-	// jsonb keeps every digit of a number, but not key order or spacing.
+	// ({}) goes as it is, a []byte as text in base64. Up to 1 MiB as text unless
+	// the limit was set. jsonb keeps every digit of a number, but not key order or spacing.
 	Payload any
 	// Queue defaults to "default". 1 to 200 bytes.
 	Queue string
