@@ -71,7 +71,7 @@ func TestTxRollsBack(t *testing.T) {
 		"snooze":        {func(context.Context, pgx.Tx) error { return dispatcher.Snooze(time.Hour) }, "live b-", "snoozed"},
 		"own commit":    {func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) }, "live b-", "the dispatcher ends this transaction"},
 		"own rollback":  {func(ctx context.Context, tx pgx.Tx) error { return tx.Rollback(ctx) }, "live b-", "the dispatcher ends this transaction"},
-		"aborted":       {abort, "live b-", "transaction is aborted"},
+		"aborted":       {abort, "live b-", "returned nil, but a statement in its transaction had failed: ERROR: current transaction is aborted"},
 		"timeout":       {func(ctx context.Context, tx pgx.Tx) error { <-ctx.Done(); return ctx.Err() }, "live b-", "timed out after 200ms"},
 		"in a query":    {func(ctx context.Context, tx pgx.Tx) error { _, err := tx.Exec(ctx, "select pg_sleep(60)"); return err }, "live b-", "timed out after 200ms"},
 		"at the commit": {deferFailure, "live b-", "commit: ERROR: deferred"},

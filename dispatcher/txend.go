@@ -60,6 +60,9 @@ func (r *txRun) complete(ctx context.Context, o outcome) verdict {
 	if err != nil {
 		r.fail(err)
 		again := unavailable(err) || coded(err, codeSerialization, codeDeadlock)
+		if coded(err, codeAborted) {
+			err = fmt.Errorf("%w: %w", errTxFailed, err)
+		}
 		return verdict{outcome: judge(fmt.Errorf("record outcome: %w", err), causeOf(ctx)), again: again}
 	}
 	switch state {

@@ -26,6 +26,7 @@ const (
 var (
 	errReadOnly = errors.New("the database is read-only for now")
 	errTxEnded  = errors.New("the handler ended its transaction by SQL: what it did may be committed, its job's completion is not")
+	errTxFailed = errors.New("the handler returned nil, but a statement in its transaction had failed")
 	errLent     = errors.New("the dispatcher ends this transaction: return nil to commit, an error to roll back")
 )
 

@@ -15,6 +15,7 @@ const (
 	codeSerialization = "40001"
 	codeDeadlock      = "40P01"
 	codeInvalidValue  = "22023" // invalid_parameter_value
+	codeAborted       = "25P02" // in_failed_sql_transaction
 	codeNoSchema      = "3F000"
 	codeNoFunction    = "42883"
 	codeNoPrivilege   = "42501"
