@@ -166,7 +166,7 @@ func (m *model) due() (due, retired int) {
 		case j.at == aside || j.key == "":
 			m.ready(j)
 			due++
-		case !shut[m.lane(j)] && m.lane(j).entry == nil:
+		case !shut[m.lane(j)] && m.lane(j).entry == nil && !m.behindHeld(j):
 			entering = append(entering, j)
 		}
 	}

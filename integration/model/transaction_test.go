@@ -89,6 +89,14 @@ func (m *model) end(tx *transaction) {
 	}
 }
 
+// behindHeld tells whether somebody has the row of a job that is to enter its lane
+// before this one.
+func (m *model) behindHeld(j *job) bool {
+	return len(m.all(func(o *job) bool {
+		return o.at == later && o.due > 0 && o.due < j.due && o.locked != nil && o.key != "" && m.lane(o) == m.lane(j)
+	})) > 0
+}
+
 // fallenDue are the jobs that due looks at, in the order of their due times.
 func (m *model) fallenDue() []*job {
 	found := m.all(func(j *job) bool {

@@ -48,3 +48,27 @@ func TestALockedLaneHoldsUpNoOtherSettledHead(t *testing.T) {
 		want("the free lane", s.lane("free"), "b:r")
 	})
 }
+
+func TestSeen_TheEarlierDueDateIsPlacedFirst(t *testing.T) {
+	prove(t, rule{
+		must:    "a scheduled job is not placed while somebody else has one of its lane that was due before it: two dispatchers at one moment each had some, and the one that came first placed the later ones before the earlier",
+		without: map[string]cut{"in turn": {[]edit{{"  ids := @schema@.in_turn(ids);\n", ""}}, "the lane: got b:r c:w a:s"}},
+		scene: func(s *scene) {
+			s.exec(`insert into lockstep.job (kind, ordering_key, payload, run_at)
+				select 'k', k, jsonb_build_object('n', n), clock_timestamp() + '1 hour' from (values ('K', 'a'), ('K', 'b'), ('K', 'c'), ('other', 'd')) j(k, n)`)
+			s.exec("update lockstep.job set run_at = run_at - interval '2 hours'")
+			other := s.enter()
+			other.exec("begin; select from lockstep.job where payload ->> 'n' = 'a' for update")
+			s.exec("select lockstep.due()")
+			want("another lane", s.lane("other"), "d:r")
+			want("the lane", s.lane("K"), "a:s b:s c:s")
+			other.exec("rollback")
+			other.exec("begin; select from lockstep.job where payload ->> 'n' = 'b' for update")
+			s.exec("select lockstep.due()")
+			want("the lane up to one that somebody has", s.lane("K"), "a:r b:s c:s")
+			other.exec("commit")
+			s.exec("select lockstep.due()")
+			want("the lane in the end", s.lane("K"), "a:r b:w c:w")
+		},
+	})
+}

@@ -13,7 +13,7 @@ import (
 // TestEverySeenRuleIsListed prints which test proves which rule.
 func TestEverySeenRuleIsListed(t *testing.T) {
 	t.Parallel()
-	const rules = 61 // taking one off is a decision, not an accident
+	const rules = 62 // taking one off is a decision, not an accident
 	files, err := filepath.Glob("*_test.go")
 	if err != nil {
 		t.Fatal(err)

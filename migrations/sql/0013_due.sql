@@ -109,6 +109,7 @@ begin
     perform @schema@.make_ready(free);
     perform @schema@.tell_ready(free);
   end if;
+  ids := @schema@.in_turn(ids);
   select array_agg(l.queue), array_agg(l.tenant), array_agg(l.ordering_key) into queues, tenants, keys
     from (select distinct j.queue, j.tenant, j.ordering_key from @schema@.job j
            where j.id = any (ids) and j.stage = 's' and j.ordering_key is not null) l;
@@ -129,6 +130,53 @@ begin
     perform @schema@.place_locked(entered);
   end if;
   return cardinality(free) + cardinality(entered);
+end $lockstep$;
+
+-- in_turn are those of due jobs, whose rows the caller has locked, that are
+-- scheduled with a key, but for those behind one of their lane that is due before
+-- them and is not among these: somebody else has its row, another due() mostly,
+-- and it is to be placed first.
+create or replace function @schema@.in_turn(ids bigint[]) returns bigint[]
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $lockstep$
+declare
+  due     bigint[];
+  last_at timestamptz;
+  queues  text[];
+  tenants text[];
+  keys    text[];
+  firsts  timestamptz[]; -- beside lanes, and with ids: the first one due that is not among them
+  first_ids bigint[];
+begin
+  select array_agg(u.id order by u.n), max(j.run_at), array_agg(j.queue), array_agg(j.tenant), array_agg(j.ordering_key)
+    into due, last_at, queues, tenants, keys
+    from unnest(ids) with ordinality u(id, n)
+   cross join lateral (select l.stage, l.run_at, l.queue, l.tenant, l.ordering_key from @schema@.job l where l.id = u.id offset 0) j
+   where j.stage = 's' and j.ordering_key is not null;
+  select array_agg(f.queue), array_agg(f.tenant), array_agg(f.ordering_key), array_agg(f.run_at), array_agg(f.id)
+    into queues, tenants, keys, firsts, first_ids
+    from (
+      select distinct on (e.queue, e.tenant, e.ordering_key) e.* from (
+        select j.id, j.stage, j.run_at, j.queue, j.tenant, j.ordering_key from @schema@.job j
+         where j.stage in ('s', 'b') and j.hold = '-' and j.run_at <= last_at offset 0) e
+       where e.stage = 's' and e.id <> all (due)
+         and (e.queue, e.tenant, e.ordering_key) in (select l.queue, l.tenant, l.key from unnest(queues, tenants, keys) l(queue, tenant, key))
+       order by e.queue, e.tenant, e.ordering_key, e.run_at, e.id) f;
+  if queues is null then
+    return due;
+  end if;
+  return array(
+    select u.id from unnest(due) with ordinality u(id, n)
+     cross join lateral (select l.run_at, l.queue, l.tenant, l.ordering_key from @schema@.job l where l.id = u.id offset 0) j
+     where not exists (
+       select 1 from unnest(queues, tenants, keys, firsts, first_ids) f(queue, tenant, key, run_at, id)
+        where f.queue = j.queue and f.tenant = j.tenant and f.key = j.ordering_key and (f.run_at, f.id) < (j.run_at, u.id))
+     order by u.n);
 end $lockstep$;
 
 -- make_ready puts jobs at the end of the ready line, in the order of the array.
