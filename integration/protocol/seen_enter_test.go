@@ -150,12 +150,11 @@ func TestSeen_AJobThatFallsDueInALaneWithoutAHeadIsTold(t *testing.T) {
 		}}, "signals: got ,"}},
 		scene: func(s *scene) {
 			s.put("a", "a1", "a2")
-			s.exec("insert into lockstep.job (kind, ordering_key, run_at) values ('k', 'a', clock_timestamp() + interval '1 ms')")
-			s.exec("delete from lockstep.job where stage = 'r'")
+			s.exec("insert into lockstep.job (kind, ordering_key, run_at) values ('k', 'a', clock_timestamp() + interval '1 hour')")
+			s.exec("update lockstep.job set run_at = run_at - interval '2 hours' where stage = 's'; delete from lockstep.job where stage = 'r'")
 			other, listener := s.enter(), s.enter()
 			other.exec("begin; select from lockstep.job where stage = 'w' for update")
 			listener.listen()
-			s.exec("select pg_sleep(0.002)")
 			want("due", value[int](s.session, "select due from lockstep.due()"), 1)
 			want("signals", listener.signals(), "w")
 		},
