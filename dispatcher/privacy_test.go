@@ -13,16 +13,22 @@ import (
 	"github.com/lockstep-pg/lockstep/store"
 )
 
-// syncBuffer is a log that many may write to.
+// syncBuffer is a log that may be read while many write to it.
 type syncBuffer struct {
-	mu sync.Mutex
-	bytes.Buffer
+	mu  sync.Mutex
+	log bytes.Buffer
 }
 
 func (b *syncBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.Buffer.Write(p)
+	return b.log.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.log.String()
 }
 
 type marked struct {
