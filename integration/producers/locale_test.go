@@ -13,7 +13,8 @@ import (
 )
 
 // linguistic gives a test a database whose texts are in the order of a language,
-// and not of their bytes.
+// and not of their bytes; before PostgreSQL 15, or on a server without ICU, it is
+// one like all others.
 func linguistic(t *testing.T) *testdb.DB {
 	t.Helper()
 	admin, err := pgx.Connect(t.Context(), testdb.Server(t).URL("postgres"))
@@ -25,7 +26,10 @@ func linguistic(t *testing.T) *testdb.DB {
 		_ = admin.Close(context.Background())
 	})
 	if _, err := admin.Exec(t.Context(), "create database linguistic template template0 locale_provider icu icu_locale 'en-US'"); err != nil {
-		t.Skipf("the server makes no database in the order of a language: %v", err)
+		t.Logf("the server makes no database in the order of a language: %v", err)
+		if _, err := admin.Exec(t.Context(), "create database linguistic template template0"); err != nil {
+			t.Fatal(err)
+		}
 	}
 	db := &testdb.DB{Name: "linguistic", URL: testdb.Server(t).URL("linguistic")}
 	db.Migrate(t, migrations.Config{})
