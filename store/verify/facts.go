@@ -60,7 +60,7 @@ const factsSQL = `
 select clock_timestamp(), extract(epoch from @schema@.retention())::float8, pg_snapshot_xmax(pg_current_snapshot())::text, (
          select coalesce(min(to_date(right(c.relname, 8), 'YYYYMMDD'))::timestamp at time zone 'UTC', clock_timestamp())
            from pg_inherits i join pg_class c on c.oid = i.inhrelid
-          where i.inhparent = $1::text::regclass and c.relname ~ '^finished_job_\d{8}$')`
+          where i.inhparent = $1::text::regclass and c.relname ~ '^finished_job_[0-9]{8}$')`
 
 // learn finds out the facts.
 func (r *run) learn(ctx context.Context) error {
