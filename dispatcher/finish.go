@@ -22,7 +22,7 @@ type finisher struct {
 	inFlight int
 	sending  int // reports in the flushes under way
 	failing  bool
-	most     int // reports in a flush: fewer after one that took too long
+	portion  portion // reports in a flush
 	retry    *backoff.ExponentialBackOff
 	retryAt  time.Time   // while failing: when to try again
 	timer    *time.Timer // starts flushes for what waits for a time
@@ -31,7 +31,7 @@ type finisher struct {
 }
 
 func newFinisher(s *shift, flushes int) *finisher {
-	f := &finisher{shift: s, flushes: flushes, most: maxReports, retry: newBackoff(20*time.Millisecond, 10*time.Second)}
+	f := &finisher{shift: s, flushes: flushes, portion: newPortion(maxReports), retry: newBackoff(20*time.Millisecond, 10*time.Second)}
 	f.timer = time.AfterFunc(time.Hour, f.kick)
 	f.timer.Stop() // until there is something to wait for
 	return f
@@ -86,7 +86,7 @@ func (f *finisher) kick() {
 // next takes out what can go now in one flush. If that is nothing, the timer is
 // set to when something can. The caller holds the lock.
 func (f *finisher) next(now time.Time) (b batch) {
-	b.most = f.most
+	b.most = f.portion.most
 	soonest := f.retryAt
 	if !now.Before(f.retryAt) {
 		soonest = f.gather(&b, now)

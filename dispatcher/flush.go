@@ -140,7 +140,7 @@ func (f *finisher) failed(reports []*report, err error) {
 		r.handOver(nil, time.Time{})
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		f.most = max(1, len(reports)/2)
+		f.portion.tooMuch(len(reports))
 	}
 	f.failing = true
 	f.retryAt = time.Now().Add(f.retry.NextBackOff())
@@ -151,9 +151,7 @@ func (f *finisher) failed(reports []*report, err error) {
 func (f *finisher) succeeded(took time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if took < f.shift.callTimeout/4 {
-		f.most = min(2*f.most, maxReports)
-	}
+	f.portion.done(took, f.shift.callTimeout)
 	f.failing, f.retryAt = false, time.Time{}
 	f.retry.Reset()
 }

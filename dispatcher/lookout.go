@@ -31,7 +31,7 @@ type lookout struct {
 	pollAt  time.Time
 	more    doubling
 	retry   *backoff.ExponentialBackOff
-	most    int // jobs to ask for: fewer after an answer that was too large, or came too late
+	portion portion // jobs to ask for
 
 	lostAt    time.Time // when the connection failed; zero once leases were renewed since
 	leaseOnly bool      // why is nothing but againAt
@@ -42,10 +42,10 @@ type lookout struct {
 
 func newLookout(q *queue) *lookout {
 	l := &lookout{
-		queue: q,
-		more:  doubling{first: 2 * time.Millisecond, most: 250 * time.Millisecond},
-		retry: newBackoff(20*time.Millisecond, 10*time.Second),
-		most:  maxClaim,
+		queue:   q,
+		more:    doubling{first: 2 * time.Millisecond, most: 250 * time.Millisecond},
+		retry:   newBackoff(20*time.Millisecond, 10*time.Second),
+		portion: newPortion(maxClaim),
 	}
 	l.pollAt = time.Now().Add(jittered(q.shift.cfg.Poll))
 	return l
@@ -151,7 +151,7 @@ func (l *lookout) timeUp(now time.Time) {
 func (l *lookout) look(ctx context.Context, why Reason) {
 	s := l.shift
 	mark := s.progress.Load()
-	c := l.ask(min(l.room(), l.most))
+	c := l.ask(min(l.room(), l.portion.most))
 	defer s.tx.giveBack(c.held)
 	if c.most == 0 { // an outcome came to wait since there was room
 		l.why.add(why)
@@ -233,16 +233,14 @@ func (l *lookout) plan(c store.Claimed, sent time.Time) {
 // succeeded lets the next look ask for more, if there is time for that.
 func (l *lookout) succeeded(took time.Duration) {
 	l.retry.Reset()
-	if took < l.shift.callTimeout/4 {
-		l.most = min(2*l.most, maxClaim)
-	}
+	l.portion.done(took, l.shift.callTimeout)
 }
 
 // failed paces the next try. Payloads may be too large for one answer, or for
 // its time: then it is fewer jobs that it asks for, else none would ever run.
 func (l *lookout) failed(ctx context.Context, why Reason, asked int, err error) {
 	if answered(err) || errors.Is(err, context.DeadlineExceeded) {
-		l.most = max(1, asked/2)
+		l.portion.tooMuch(asked)
 	}
 	l.shift.trouble(ctx, "claim", err)
 	now := time.Now()
